@@ -108,8 +108,8 @@ Result<void> AddFilesOfTexts(const JobSpec& spec, std::map<std::string, std::str
     const std::size_t before = files.size();
     const WrittenCounts counts = CountsIn(*script, LineOptions(spec, files));
     // Where there are too many, numbers stand in configurations rather than in scripts.
-    for (const ShellWalk::Kind kind :
-         {ShellWalk::Kind::kConfig, ShellWalk::Kind::kScript, ShellWalk::Kind::kProgram}) {
+    for (const ShellWalk::Kind kind : {ShellWalk::Kind::kConfig, ShellWalk::Kind::kScript,
+                                       ShellWalk::Kind::kProgram, ShellWalk::Kind::kPython}) {
       for (const auto& [named, wanted] : counts.wanted) {
         if (wanted.kind != kind) continue;
         if (files.size() >= kMaxContextFiles) return {};

@@ -106,6 +106,8 @@ class LineReader {
                               ReadNodeLine(text, script_, options_, own->why, own->count));
       if (own->nodes.value_or(1) > 1 && !line.nodes_min)
         line.nodes_min = line.nodes_max = own->nodes;
+      TakeProgramDevices(counts, line);
+      if (auto clusters = SeveralRayClusters(*own)) line.warnings.push_back(std::move(*clusters));
       return line;
     }
     if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
@@ -234,6 +236,21 @@ class LineReader {
       line.read.push_back(split->assignment + ": the text starts a program for each GPU itself");
     }
     return {};
+  }
+
+  // Ray of its own on every node knows nothing of the others.
+  std::optional<Finding> SeveralRayClusters(const OwnProcesses& own) const {
+    const auto told = options_.told.find("NNODES");
+    const bool several = told != options_.told.end() && told->second != "1";
+    if (!own.ray || (!several && own.ray_nodes == 1)) return std::nullopt;
+    return MakeFinding(
+        "several_ray_clusters", Severity::kWarning,
+        "the program asks one Ray cluster for its processes" +
+            (own.ray_nodes > 1 ? " on " + std::to_string(own.ray_nodes) + " nodes" : "") +
+            ", and launch starts run on every node of the job: each would begin a cluster of its "
+            "own",
+        "start Ray in run: `ray start --head` and then the program where NODE_RANK is 0, `ray "
+        "start --address=$MASTER_ADDR:6379 --block` elsewhere; or write nodes: 1");
   }
 
   static Finding MayStartEach(const DeviceSplit& split, const std::string& where) {

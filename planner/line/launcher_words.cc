@@ -71,6 +71,7 @@ bool StartsPython(const ShellCommand& command) {
   const std::vector<ShellWord>& words = command.words;
   const std::size_t program = PartsOf(command).first;
   if (program >= words.size()) return false;
+  if (UvProgramAt(words, program)) return true;
   const auto last = Contains(kWrappers, ProgramOf(words[program])) ? words.size() : program + 1;
   return std::any_of(words.begin() + static_cast<std::ptrdiff_t>(program),
                      words.begin() + static_cast<std::ptrdiff_t>(last),

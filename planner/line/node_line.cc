@@ -208,13 +208,16 @@ Result<void> CheckEveryNode(const ShellScript& script, const std::string& where)
 // The flags of a launcher that torchrun does not stand behind cannot be held to the plan.
 Unexpected SameNodeEverywhere(std::string_view launcher) {
   const bool lightning = launcher == "lightning" || launcher == "fabric";
+  const bool from_env = OwnLauncherOf(launcher)->place_from_env;
   return Fail(ErrorCode::kInvalidArgument,
               "run: launch starts it on every node, and each " + std::string(launcher) +
                   " would be the same node of several",
-              lightning ? "write --num-nodes=$NNODES --node-rank=$NODE_RANK "
-                          "--main-address=$MASTER_ADDR --main-port=$MASTER_PORT"
-                        : "leave --node_rank, --master_addr and --master_port out: launch sets "
-                          "NODE_RANK, MASTER_ADDR and MASTER_PORT for it");
+              lightning   ? "write --num-nodes=$NNODES --node-rank=$NODE_RANK "
+                            "--main-address=$MASTER_ADDR --main-port=$MASTER_PORT"
+              : !from_env ? "write --node_rank=$NODE_RANK --master_addr=$MASTER_ADDR "
+                            "--master_port=$MASTER_PORT"
+                          : "leave --node_rank, --master_addr and --master_port out: launch sets "
+                            "NODE_RANK, MASTER_ADDR and MASTER_PORT for it");
 }
 
 bool IsOfSeveralNodes(const LaunchLineOptions& options, const LaunchLine& line) {
@@ -343,7 +346,8 @@ std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLin
   if (options.files.size() < kMaxContextFiles) return std::nullopt;
   std::string names;
   for (const auto& [name, wanted] : counts.wanted) {
-    if (wanted.kind == ShellWalk::Kind::kProgram) continue;
+    if (wanted.kind == ShellWalk::Kind::kProgram || wanted.kind == ShellWalk::Kind::kPython)
+      continue;
     names += (names.empty() ? "" : ", ") + name;
   }
   if (names.empty()) return std::nullopt;

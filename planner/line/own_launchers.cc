@@ -10,7 +10,7 @@
 namespace launch {
 namespace {
 
-constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
+constexpr std::array<OwnLauncher, 25> kOwnLaunchers = {{
     {.program = "llamafactory-cli"},
     {.program = "axolotl", .procs = "num_processes", .total = true, .launcher_behind = true},
     {.program = "composer",
@@ -34,6 +34,17 @@ constexpr std::array<OwnLauncher, 17> kOwnLaunchers = {{
      .total = true,
      .sign = "distributed_training.distributed_world_size="},
     {.program = "paddle.distributed.launch", .procs = "gpus", .device_list = true, .module = true},
+    {.program = "automodel"},
+    {.program = "simpletuner"},
+    {.program = "msrun",
+     .procs = "local_worker_num",
+     .world = "worker_num",
+     .node_rank = "node_rank"},
+    {.program = "ns-train", .procs = "machine.num_devices", .sign = "--machine.num-devices"},
+    {.program = "rl", .sign = "@"},
+    {.program = "areal.launcher.local", .module = true},
+    {.program = "areal.launcher.ray", .module = true},
+    {.program = "areal.launcher.slurm", .module = true},
 }};
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "planner/line/python_words.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace launch {
@@ -40,6 +41,38 @@ std::optional<PythonProgram> PythonProgramOf(const std::vector<ShellWord>& words
     const bool apart = *at + 1 == word.size();
     if (word[*at] == 'c') return PythonProgram{PythonRuns::kText, i, "", i + (apart ? 2 : 1)};
     if ((word[*at] == 'W' || word[*at] == 'X') && apart) ++i;
+  }
+  return std::nullopt;
+}
+
+std::string FileOfPython(const std::vector<ShellWord>& words, std::size_t first) {
+  const auto program = PythonProgramOf(words, first);
+  if (!program || program->runs == PythonRuns::kText) return {};
+  std::string file = program->name;
+  if (program->runs == PythonRuns::kModule) {
+    std::replace(file.begin(), file.end(), '.', '/');
+    file += ".py";
+  }
+  return file.ends_with(".py") ? file : std::string();
+}
+
+std::optional<std::size_t> UvProgramAt(const std::vector<ShellWord>& words, std::size_t first) {
+  constexpr std::array<std::string_view, 16> kValues = {
+      "--extra",    "--with",       "--env-file",          "--package",   "--python",        "-p",
+      "--group",    "--index",      "--project",           "--directory", "--with-editable", "-w",
+      "--no-group", "--only-group", "--with-requirements", "--no-extra"};
+  const auto is = [&](std::size_t i, std::string_view word) {
+    return i < words.size() && words[i].value == word;
+  };
+  if (!is(first, "uv") || !is(first + 1, "run")) return std::nullopt;
+  for (std::size_t i = first + 2; i < words.size(); ++i) {
+    const std::string& word = words[i].value;
+    if (word == "-m" || word == "--module") return i;
+    if (std::ranges::find(kValues, word) != kValues.end()) {
+      ++i;
+    } else if (!word.starts_with('-')) {
+      return word.ends_with(".py") ? std::optional(i) : std::nullopt;
+    }
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 
 #include "common/text.h"
 #include "common/units.h"
+#include "planner/line/python_words.h"
 #include "planner/line/script_flags.h"
 
 namespace launch {
@@ -50,7 +51,39 @@ bool Assigns(const std::string& text, std::string_view target) {
 }
 
 const std::string* TextOf(const LaunchLine& line, const std::map<std::string, std::string>& files) {
-  return line.script.empty() ? nullptr : TextsAt(files, line.place).Find(line.script);
+  std::string file = line.script;
+  if (line.python && file == "-m") {
+    std::vector<ShellWord> words(1);
+    words.insert(words.end(), line.arguments.begin(), line.arguments.end());
+    file = FileOfPython(words, 0);
+  }
+  return file.empty() ? nullptr : TextsAt(files, line.place).Find(file);
+}
+
+// `subprocess.run(["torchrun", "--nproc_per_node", ...])`, `os.system(f"torchrun --standalone")`.
+std::string LauncherStartedIn(const std::string& squeezed) {
+  struct Spelling {
+    std::string_view text;
+    std::string_view launcher;
+  };
+  constexpr std::array<Spelling, 8> kSpellings = {{{"\"torchrun\",\"-", "torchrun"},
+                                                   {"\"torchrun\",f\"-", "torchrun"},
+                                                   {"\"torchrun-", "torchrun"},
+                                                   {"\"torch.distributed.run\",", "torchrun"},
+                                                   {"\"accelerate\",\"launch\"", "accelerate"},
+                                                   {"\"acceleratelaunch-", "accelerate"},
+                                                   {"\"deepspeed\",\"-", "deepspeed"},
+                                                   {"\"deepspeed-", "deepspeed"}}};
+  constexpr std::array<std::string_view, 4> kStarts = {"subprocess.", "os.system(", "Popen(",
+                                                       "os.exec"};
+  const bool starts = std::any_of(kStarts.begin(), kStarts.end(),
+                                  [&](std::string_view what) { return Has(squeezed, what); });
+  if (!starts) return {};
+  std::string joined = squeezed;
+  std::erase(joined, '\n');
+  for (const Spelling& one : kSpellings)
+    if (Has(joined, one.text)) return std::string(one.launcher);
+  return {};
 }
 
 }  // namespace
@@ -64,9 +97,9 @@ ScriptHabits HabitsIn(std::string_view text) {
                                                          "getenv(\"LOCAL_RANK\",-1)",
                                                          "\"RANK\"inos.environ",
                                                          "\"LOCAL_RANK\"inos.environ"};
-  constexpr std::array<std::string_view, 5> kSpawns = {"mp.spawn(", "multiprocessing.spawn(",
-                                                       "xmp.spawn(", "notebook_launcher(",
-                                                       "mp.start_processes("};
+  constexpr std::array<std::string_view, 8> kSpawns = {
+      "mp.spawn(",           "multiprocessing.spawn(", "xmp.spawn(", "notebook_launcher(",
+      "mp.start_processes(", "elastic_launch(",        "ray.init(",  "init_ray("};
   const std::string squeezed = Squeezed(text);
   ScriptHabits habits;
   // A script that only asks, or that has a way without CUDA, keeps the variables of every start.
@@ -80,6 +113,9 @@ ScriptHabits HabitsIn(std::string_view text) {
       habits.spawns = std::string(what.substr(0, what.size() - 1));
       break;
     }
+    if (habits.spawns.empty() && Has(squeezed, "fromtorch.distributed.runimport"))
+      habits.spawns = "torch.distributed.run";
+    if (habits.spawns.empty()) habits.spawns = LauncherStartedIn(squeezed);
   }
   const bool one_process = Has(squeezed, "nn.DataParallel(") && !Has(squeezed, "Distributed") &&
                            !Has(squeezed, "init_process_group(") && !Has(squeezed, "LOCAL_RANK");
@@ -109,10 +145,40 @@ bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::stri
   return Has(squeezed, quoted) && !Assigns(squeezed, "environ[" + quoted + "]=");
 }
 
+namespace {
+
+// "pkg.train" of `python -m pkg.train`; empty: it is a script.
+std::string ModuleOf(const LaunchLine& line) {
+  for (std::size_t i = 0; line.script == "-m" && i + 1 < line.arguments.size(); ++i) {
+    if (line.arguments[i].value == "-m") return line.arguments[i + 1].value;
+  }
+  return {};
+}
+
+// By which one process tells Ray how many others it wants: verl, NeMo-RL, AReaL, SkyRL.
+constexpr std::array<std::string_view, 4> kRayGpus = {
+    "trainer.n_gpus_per_node", "cluster.gpus_per_node", "cluster.n_gpus_per_node",
+    "trainer.placement.policy_num_gpus_per_node"};
+constexpr std::array<std::string_view, 4> kRayNodes = {
+    "trainer.nnodes", "cluster.num_nodes", "cluster.n_nodes", "trainer.placement.policy_num_nodes"};
+
+// "8" of "++trainer.n_gpus_per_node=8"; empty: the word is none of them.
+std::string ValueOf(const auto& keys, std::string_view word) {
+  while (word.starts_with('+')) word.remove_prefix(1);
+  const std::size_t equals = word.find('=');
+  const bool is = equals != std::string_view::npos &&
+                  std::find(keys.begin(), keys.end(), word.substr(0, equals)) != keys.end();
+  return is ? std::string(word.substr(equals + 1)) : std::string();
+}
+
+}  // namespace
+
 std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits) {
   if (!line.python && !line.script.ends_with(".py")) return std::nullopt;
-  const auto own = [&line](const std::string& how) {
-    return how + ": " + line.script + " starts its processes itself";
+  const std::string module = ModuleOf(line);
+  const std::string& program = module.empty() ? line.script : module;
+  const auto own = [&program](const std::string& how) {
+    return how + ": " + program + " starts its processes itself";
   };
   OwnProcesses found;
   bool config = false;
@@ -131,7 +197,10 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     if (flag.name == "rank" || flag.name == "node_rank") one_machine = !flag.late;
     config = config || flag.name == "config_file";
     // OpenRLHF: one process asks ray for the actors.
-    if (flag.name == "actor_num_gpus_per_node") found.why = own(flag.flag);
+    if (flag.name == "actor_num_gpus_per_node") {
+      found.why = own(flag.flag);
+      found.ray = true;
+    }
     if (flag.name == "num_machines") found.nodes = CountIn(value);
     if (flag.name == "machine_rank") machine = !flag.late;
     constexpr std::array<std::string_view, 4> kCounts = {"num_gpus", "gpus", "ngpus", "ngpu"};
@@ -141,23 +210,30 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     several = several || (flag.name == "num_gpus" && found.count != 1);
   }
   if (!habits.spawns.empty()) {
-    found.why = line.script + " starts its processes itself (" + habits.spawns + ")";
+    found.why = program + " starts its processes itself (" + habits.spawns + ")";
+    found.ray = Has(habits.spawns, "ray");
   }
   if (found.why.empty() && config && several) found.why = own("--num-gpus");
+  // SkyRL: the GPUs of other parts beside those of the policy.
+  const bool apart = std::ranges::any_of(line.arguments, [](const ShellWord& word) {
+    return word.value.ends_with("trainer.placement.colocate_all=false");
+  });
+  std::optional<int> ray_nodes;
   for (std::size_t i = 0; i < line.arguments.size(); ++i) {
     const std::string& word = line.arguments[i].value;
-    // verl: one process asks ray for all others.
-    constexpr std::string_view kRayGpus = "trainer.n_gpus_per_node=";
-    if (word.starts_with(kRayGpus)) {
+    if (const std::string count = ValueOf(kRayGpus, word); !count.empty()) {
       found.why = word + ": the program starts its processes itself";
-      found.count = CountIn(word.substr(kRayGpus.size()));
+      found.count = apart ? std::nullopt : CountIn(count);
+      found.ray = true;
     }
+    if (const std::string count = ValueOf(kRayNodes, word); !count.empty())
+      ray_nodes = CountIn(count);
     if (i > 0 && line.arguments[i - 1].value == "-m" && word == "llamafactory.cli") {
       found.why = word + " starts its ranks itself";
     }
   }
   if (found.why.empty() && !habits.drives_all.empty()) {
-    found.why = line.script + " drives all GPUs from one process (" + habits.drives_all + ")";
+    found.why = program + " drives all GPUs from one process (" + habits.drives_all + ")";
     found.count = 1;
   }
   // pytorch/examples imagenet: each machine starts a process for each of its GPUs.
@@ -167,6 +243,7 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     found.rank_flags = "--rank $NODE_RANK --dist-url tcp://$MASTER_ADDR:$MASTER_PORT";
     found.nodes_flag = "--world-size";
   }
+  if (found.ray && ray_nodes) found.ray_nodes = *ray_nodes;
   found.one_rank = machine && found.nodes.value_or(1) > 1;
   if (line.script.ends_with("deepy.py")) found.why = line.script + " starts deepspeed itself";
   return found.why.empty() ? std::nullopt : std::optional(found);
@@ -225,10 +302,7 @@ constexpr std::array<CountFlag, 8> kCountFlags = {{
 // "litgpt", also of `python -m litgpt`; empty: a script.
 std::string ProgramNameOf(const LaunchLine& line) {
   if (!line.python) return line.command_word.substr(line.command_word.rfind('/') + 1);
-  for (std::size_t i = 0; line.script == "-m" && i + 1 < line.arguments.size(); ++i) {
-    if (line.arguments[i].value == "-m") return line.arguments[i + 1].value;
-  }
-  return {};
+  return ModuleOf(line);
 }
 
 void TakeCount(CountKind kind, const std::string& value, LaunchLine& line) {

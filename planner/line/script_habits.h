@@ -16,7 +16,8 @@ struct ScriptHabits {
   // os.environ.get("RANK", -1) != -1, then a process group and a CUDA device (nanoGPT): one process
   // without RANK, several on GPUs with it.
   bool optional_rank = false;
-  // mp.spawn(...): one process per GPU made by the script itself, which reads no LOCAL_RANK.
+  // mp.spawn(...), ray.init(): its processes are made by the script itself, which reads no
+  // LOCAL_RANK.
   std::string spawns;  // "mp.spawn"; empty: none
   // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel"; empty: none.
   std::string drives_all;
@@ -39,6 +40,8 @@ struct OwnProcesses {
   std::string why;
   std::optional<int> count;  // of one node, where the line names it
   std::optional<int> nodes;
+  bool ray = false;       // one process asks a Ray cluster for all others
+  int ray_nodes = 1;      // that it asks the cluster for
   bool one_rank = false;  // the line names the same machine of several for every node
   std::string_view nodes_flag = "--num-machines";
   std::string_view rank_flags =

@@ -54,7 +54,8 @@ class ShellWalk {
   // where no such variable stands in them.
   void ForEachChoice(const ShellCommand& command, const Words& use);
   // A file that the text names and that may be at hand.
-  enum class Kind { kConfig, kScript, kProgram };  // kProgram: a script only by its first line
+  // kProgram: a script only by its first line; kPython: the text of a Python program.
+  enum class Kind { kConfig, kScript, kProgram, kPython };
   void Want(const std::string& path, Kind kind = Kind::kConfig);
 
   // Files that are not at hand: where they lie, by name.

@@ -16,15 +16,16 @@ struct TaskRunner {
   std::string_view verb;
 };
 
-constexpr std::array<TaskRunner, 9> kRunners = {{{"make", ""},
-                                                 {"gmake", ""},
-                                                 {"just", ""},
-                                                 {"poe", ""},
-                                                 {"dvc", "repro"},
-                                                 {"pixi", "run"},
-                                                 {"hatch", "run"},
-                                                 {"pdm", "run"},
-                                                 {"rye", "run"}}};
+constexpr std::array<TaskRunner, 10> kRunners = {{{"wandb", "agent"},
+                                                  {"make", ""},
+                                                  {"gmake", ""},
+                                                  {"just", ""},
+                                                  {"poe", ""},
+                                                  {"dvc", "repro"},
+                                                  {"pixi", "run"},
+                                                  {"hatch", "run"},
+                                                  {"pdm", "run"},
+                                                  {"rye", "run"}}};
 
 // What builds or cleans starts no training.
 bool OnlyBuilds(std::string_view task) {
@@ -80,6 +81,7 @@ std::string LastTaskOf(const ShellScript& script) {
   if (runner == kRunners.end()) return {};
   std::string shown(program);
   if (!runner->verb.empty()) shown += " " + std::string(runner->verb);
+  if (runner->verb == "agent") return shown;  // of a sweep that stands elsewhere
   const bool names = runner->verb == "run";
   for (std::size_t i = first + (runner->verb.empty() ? 1 : 2); i < words.size(); ++i) {
     const std::string next = i + 1 < words.size() ? words[i + 1].value : std::string();

@@ -1,4 +1,4 @@
-// Programs that run a task of a file of their own: make, just, dvc repro.
+// Programs that run a task of a file of their own, or of a server: make, just, wandb agent.
 #pragma once
 
 #include <string>

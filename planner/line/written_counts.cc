@@ -158,17 +158,26 @@ class CountReader {
     const std::size_t first = PartsOf({words, {}, "", 0}).first;
     if (python_.size() == kMostCommands || first >= words.size()) return;
     const bool says = words[first].value == "echo" || words[first].value == "printf";
+    const auto uv = UvProgramAt(words, first);
     const auto python =
-        std::find_if(words.begin() + static_cast<std::ptrdiff_t>(first), words.end(),
-                     [](const ShellWord& word) { return IsPython(word.value); });
+        uv ? words.begin() + static_cast<std::ptrdiff_t>(*uv)
+           : std::find_if(words.begin() + static_cast<std::ptrdiff_t>(first), words.end(),
+                          [](const ShellWord& word) { return IsPython(word.value); });
     if (says || python == words.end()) return;
     std::vector<ShellWord> call(python, words.end());
+    if (uv) {
+      ShellWord interpreter = words[first];
+      interpreter.raw = interpreter.value = "python";
+      call.insert(call.begin(), std::move(interpreter));
+    }
     for (ShellWord& word : call) {
       auto value = word.fixed ? std::nullopt : FixedValue(word, Known());
       if (!value) continue;
       word.value = std::move(*value);
       word.fixed = true;
     }
+    if (const std::string path = FileOfPython(call, 0); !path.empty())
+      walk_.Want(path, ShellWalk::Kind::kPython);
     python_.push_back(std::move(call));
   }
 
@@ -268,7 +277,7 @@ class CountReader {
 
   // Not `CUDA_VISIBLE_DEVICES= python prepare.py`: no launcher sees that.
   void NoteDevices(const ShellCommand& command, bool called) {
-    if (CallsPython(command) && !called) {
+    if (StartsPython(command) && !called) {
       NoteProgramDevices(command);
       return;
     }

@@ -612,6 +612,37 @@ INSTANTIATE_TEST_SUITE_P(
                    "docker run -d --gpus \"device=0\" vllm/vllm-openai; torchrun "
                    "--nproc_per_node 2 t.py",
                    "node procs=2"},
+        PublicLine{"nithinvc/SkyRL skyrl-train/examples/geometry-3k/run_geometry_3k.sh",
+                   "N=4\nuv run --isolated --extra vllm -m skyrl_train.entrypoints.main_base \\\n"
+                   "  trainer.placement.policy_num_gpus_per_node=$N generator.backend=vllm",
+                   "node procs=4"},
+        PublicLine{"SkyRL with GPUs of its own for the engines",
+                   "uv run --isolated -m skyrl_train.entrypoints.main_base "
+                   "trainer.placement.colocate_all=false "
+                   "trainer.placement.policy_num_gpus_per_node=4",
+                   "node"},
+        PublicLine{"NVIDIA-NeMo/RL docs", "uv run examples/run_grpo.py cluster.gpus_per_node=8",
+                   "node procs=8"},
+        PublicLine{"NVIDIA-NeMo/Automodel docs",
+                   "uv run automodel finetune llm -c x.yaml --nproc-per-node=2", "node procs=2"},
+        PublicLine{"PrimeIntellect-ai/prime-rl docs", "uv run rl @ examples/reverse_text/rl.toml",
+                   "node"},
+        PublicLine{"inclusionAI/AReaL docs",
+                   "python3 -m areal.launcher.local examples/gsm8k.py --config c.yaml", "node"},
+        PublicLine{"nerfstudio docs", "ns-train nerfacto --machine.num-devices 4 --data d",
+                   "node procs=4"},
+        PublicLine{"nerfstudio on one GPU", "ns-train nerfacto --data d", "plain"},
+        PublicLine{"mindspore-lab/mindyolo README",
+                   "msrun --worker_num=4 --local_worker_num=4 python train.py --config c.yaml",
+                   "node procs=4"},
+        PublicLine{
+            "the same machine of two everywhere",
+            "msrun --worker_num=8 --local_worker_num=4 python train.py",
+            "refused: run: launch starts it on every node, and each msrun would be the same"},
+        PublicLine{"msrun on two nodes",
+                   "msrun --worker_num=8 --local_worker_num=4 --node_rank=$NODE_RANK python t.py",
+                   "node procs=4 nodes=2"},
+        PublicLine{"SimpleTuner docs", "simpletuner train example=x", "node"},
         PublicLine{"a container without the GPUs", "docker run --rm img ./prepare.sh; ./train",
                    "plain"},
         PublicLine{"a container and nothing else", "docker run --rm img ./train.sh",
@@ -689,6 +720,50 @@ TEST(PublicStart, AServerInFrontOfTheTrainingIsSaidToKeepItFromStarting) {
   }
 }
 
+TEST(PublicStart, AScriptThatStartsItsProcessesItselfIsKnownByItsText) {
+  const auto why = [](const char* text, const char* run = "python t.py") -> std::string {
+    LaunchLineOptions options;
+    options.files["t.py"] = options.files["pkg/t.py"] = text;
+    const auto line = ReadLaunchLine(run, options);
+    if (!line) return line.error().message;
+    return line->start == StartKind::kPerNode ? line->read[0] : "once per rank";
+  };
+  const std::string own = " starts its processes itself ";
+  EXPECT_EQ(why("import ray\nray.init()\n"), "t.py" + own + "(ray.init)");
+  EXPECT_EQ(why("import ray\nray.init()\n", "python -m pkg.t"), "pkg.t" + own + "(ray.init)");
+  EXPECT_EQ(why("import ray\nray.init()\n", "uv run --extra x t.py"), "t.py" + own + "(ray.init)");
+  EXPECT_EQ(why("import subprocess\ncmd = ['torchrun',\n  '--nproc_per_node', "
+                "'4']\nsubprocess.run(cmd)\n"),
+            "t.py" + own + "(torchrun)");
+  EXPECT_EQ(why("import os\nos.system('torchrun --nproc_per_node=4 train.py')\n"),
+            "t.py" + own + "(torchrun)");
+  EXPECT_EQ(why("from torch.distributed.run import main\nmain(['t.py'])\n"),
+            "t.py" + own + "(torch.distributed.run)");
+  EXPECT_EQ(why("elastic_launch(LaunchConfig(1, 1, 4), main)()\n"),
+            "t.py" + own + "(elastic_launch)");
+  // A usage text; what each rank does for itself.
+  EXPECT_EQ(why("\"\"\"Run me: torchrun --nproc_per_node=4 t.py\"\"\"\nimport subprocess\n"
+                "subprocess.run(['git', 'log'])\n"),
+            "once per rank");
+  EXPECT_EQ(why("import ray\nray.init()\nrank = os.environ['LOCAL_RANK']\n"), "once per rank");
+}
+
+TEST(PublicStart, RayOnSeveralNodesIsSaidToBeSeveralClusters) {
+  const auto says = [](const char* run, const char* nodes) {
+    LaunchLineOptions options;
+    options.told["NNODES"] = nodes;
+    const auto line = ReadLaunchLine(run, options);
+    return line && std::ranges::any_of(line->warnings, [](const Finding& one) {
+             return one.code == "several_ray_clusters";
+           });
+  };
+  EXPECT_TRUE(says("python -m verl.trainer.main_ppo trainer.n_gpus_per_node=8", "2"));
+  EXPECT_TRUE(
+      says("python -m verl.trainer.main_ppo trainer.n_gpus_per_node=8 trainer.nnodes=2", "1"));
+  EXPECT_FALSE(
+      says("python -m verl.trainer.main_ppo trainer.n_gpus_per_node=8 trainer.nnodes=1", "1"));
+}
+
 TEST(PublicStart, AFlagThatTorchrunDoesNotHaveIsNamedOfScriptsToo) {
   LaunchLineOptions options;
   options.files["t.sh"] = "torchrun --nprocs_per_node=2 t.py\n";
@@ -716,6 +791,7 @@ TEST(PublicStart, ATaskOfAnotherFileIsSaidNotToBeRead) {
   EXPECT_EQ(says("pixi run train"), "what pixi run train starts");
   EXPECT_EQ(says("poe train"), "what poe train starts");
   EXPECT_EQ(says("dvc repro"), "what dvc repro starts");
+  EXPECT_EQ(says("wandb agent --count 3 ana/detr/ab12cd"), "what wandb agent starts");
   EXPECT_EQ(says("make -j8 && ./train_gpt2cu"), "");
   EXPECT_EQ(says("make install"), "");
   EXPECT_EQ(says("make -j 8 train"), "what make train starts");
