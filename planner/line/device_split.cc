@@ -346,6 +346,9 @@ class SplitReader {
     } else if (StartsOnEach(words, parts.first)) {
       Found({std::string(kDevices) + "={}", "{}", true}, Maybe());
       known_ = false;
+    } else if (ProgramOf(words[parts.first]) == "simple_gpu_scheduler") {
+      Found({words[parts.first].value, "{}", true}, Maybe());
+      known_ = false;
     } else if (CallsPython(command) || !ShellScriptOf(command).empty() ||
                (background && !IsShellBuiltin(words[parts.first].raw) &&
                 words[parts.first].raw != "sleep")) {

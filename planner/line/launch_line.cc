@@ -92,7 +92,9 @@ class LineReader {
     }
     auto beside = open ? SubmitsBeside(script_) : std::nullopt;
     const bool python_file = plain.python || plain.script.ends_with(".py");
-    const auto own = python_file ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
+    auto own = python_file ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
+    if (!own && !counts.told_program.empty())
+      own = OwnProcesses{.why = counts.told_program + ": it starts its processes itself"};
     if (open && own) {
       if (own->one_rank) {
         return Fail(ErrorCode::kInvalidArgument,

@@ -431,8 +431,9 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   if (unknown && !options.procs_written) {
     line.warnings.push_back(MakeFinding(
         "processes_per_node", Severity::kNotice,
-        "how many processes run starts on a node is not known here: one per GPU of the job, one "
-        "without GPUs, whatever the launcher inside says",
+        "how many processes run starts on a node is not known here" +
+            (counts.count_unknown.empty() ? std::string() : " (" + counts.count_unknown + ")") +
+            ": one per GPU of the job, one without GPUs, whatever the launcher inside says",
         "write procs_per_node in the job"));
     // The call inside knows: a number of its own is not replaced by one that nobody wrote.
     if (options.gpus_open) line.shell = "export LAUNCH_OPEN_COUNT=1\n" + line.shell;

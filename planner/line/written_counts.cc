@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "planner/line/accelerate_flags.h"
+#include "planner/line/called_script.h"
 #include "planner/line/deepspeed_flags.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
@@ -105,6 +106,8 @@ class CountReader {
     counts.refused = refused_;
     counts.stops = stops_;
     counts.flag_unknown = flag_unknown_;
+    counts.count_unknown = count_unknown_;
+    counts.told_program = told_program_;
     counts.sets_devices = sets_devices_;
     counts.program_sets_devices = program_sets_devices_;
     counts.program_devices = program_devices_;
@@ -142,7 +145,7 @@ class CountReader {
     WrittenCounts one;
     const bool written = FromCall(words, one);
     if (written) Merge(one, IsServer(words) ? served_ : calls_);
-    called = written || called;
+    called = written || called || IsTold(command);
     NoteRefused(words, called);
     if (called) NoteDeepspeed(words);
     NoteDevices(command, called);
@@ -150,6 +153,29 @@ class CountReader {
     NotePlace(command);
     FromAssignments(command.words);
     return called;
+  }
+
+  // `NPROC_PER_NODE=4 NNODES=2 mycli train c.yaml`: a program that starts torchrun, whatever its
+  // name.
+  bool IsTold(const ShellCommand& command) {
+    constexpr std::array<std::string_view, 2> kSigns = {"NPROC_PER_NODE", "FORCE_TORCHRUN"};
+    const CommandParts parts = PartsOf(command);
+    if (parts.first >= command.words.size()) return false;
+    const ShellWord& program = command.words[parts.first];
+    const auto sign = std::ranges::find_if(parts.assignments, [&](const ShellAssignment& one) {
+      return std::ranges::find(kSigns, one.name) != kSigns.end();
+    });
+    if (sign == parts.assignments.end() || IsShellBuiltin(program.raw) || !program.fixed ||
+        StartsPython(command) || !CalledScriptOf(command, Known()).shown.empty()) {
+      return false;
+    }
+    WrittenCounts one;
+    FromVariables(one);
+    TakeDevices(one);
+    Merge(one, calls_);
+    if (told_program_.empty())
+      told_program_ = sign->name + " in front of " + std::string(ProgramOf(program));
+    return true;
   }
 
   // Also behind programs that start it: `uv run python train.py`, `apptainer exec x.sif python`.
@@ -375,6 +401,7 @@ class CountReader {
       if (const auto place = FindTorchrun(words, i)) {
         const auto read = ReadTorchrun(words, place->first_flag, place->launch_module, Known());
         if (!read) NoteTorchrun(read.error());
+        if (read && read->procs == ProcsWord::kUnknown) NoteUnknownCounts(words, place->first_flag);
         return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
       }
       if (const auto place = FindDeepspeed(words, i)) {
@@ -450,8 +477,37 @@ class CountReader {
     if (flag && flag_unknown_.empty()) flag_unknown_ = error.message;
   }
 
+  void NoteUnknownCounts(const std::vector<ShellWord>& words, std::size_t first) {
+    const std::size_t last = ScriptBehind(words, first);
+    for (std::size_t i = first; i < last; ++i) {
+      if (FlagName(words[i].value) == "nproc_per_node") NoteUnknownCount(words, i);
+    }
+  }
+
+  void NoteUnknownCount(const std::vector<ShellWord>& words, std::size_t i) {
+    const bool glued = words[i].raw.find('=') != std::string::npos;
+    std::string written = words[i].raw;
+    if (!glued && i + 1 < words.size()) written += " " + words[i + 1].raw;
+    const bool expands = written.find_first_of("$`") != std::string::npos;
+    if (expands && count_unknown_.empty()) count_unknown_ = std::move(written);
+  }
+
   void NoteStop(Error error) {
     if (!stops_ && !walk_.maybe()) stops_ = std::move(error);
+  }
+
+  // "a,b" of a file with a line for each; empty: it is not at hand.
+  std::string HostsOfFile(const std::string& path) const {
+    const std::string* text = path.empty() ? nullptr : walk_.texts().Find(path);
+    std::string hosts;
+    std::string_view rest = text == nullptr ? std::string_view() : *text;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      const std::string_view host = Trim(rest.substr(0, end));
+      if (!host.empty() && host[0] != '#') hosts.append(hosts.empty() ? "" : ",").append(host);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return hosts;
   }
 
   // Each node's colossalai would reach all of the hosts by ssh.
@@ -460,8 +516,9 @@ class CountReader {
     for (std::size_t i = at + 1; i < words.size(); ++i) {
       const std::string name = FlagName(words[i].value);
       if (words[i].value.ends_with(".py")) return;
-      if (name != "host" && name != "H") continue;
-      const std::string hosts = PathBehind(words, i);
+      if (name != "host" && name != "H" && name != "hostfile") continue;
+      std::string hosts = PathBehind(words, i);
+      if (name == "hostfile") hosts = HostsOfFile(hosts);
       if (hosts.find(',') == std::string::npos) continue;
       const std::string count = std::to_string(ItemsOf(hosts));
       NoteStop({ErrorCode::kInvalidArgument,
@@ -534,8 +591,9 @@ class CountReader {
         given = words[i + 1];
       }
       const auto value = FixedValue(given, Known());
-      if (!value) continue;
       const bool procs = name == "nproc_per_node" || name == "num_gpus" || name == "nproc";
+      if (procs && !value) NoteUnknownCount(words, i);
+      if (!value) continue;
       if (procs) TakeProcs(*value, false, out);
       if (!procs && !own.procs.empty() && name == own.procs) TakeOwn(*value, own, out);
       if (!own.world.empty() && name == own.world) world = CountOf(*value, 1'000'000);
@@ -607,6 +665,8 @@ class CountReader {
   std::string refused_;
   std::optional<Error> stops_;
   std::string flag_unknown_;
+  std::string count_unknown_;
+  std::string told_program_;
   bool choosing_ = false;         // the call is read with one of several values
   const std::string told_procs_;  // by the job
   const std::vector<int> gpu_ids_;

@@ -36,6 +36,8 @@ struct WrittenCounts {
   std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one
   std::string hostfile_unread;                   // a hostfile of DeepSpeed that is not at hand
   std::optional<Error> stops;  // why a call that the text reaches for sure cannot be started
+  std::string told_program;    // "NPROC_PER_NODE in front of mycli": not known, and told its ranks
+  std::string count_unknown;   // "--nproc_per_node=${NUM_GPUS}"; empty: no such count
   std::string flag_unknown;    // of a torchrun line, as an error says it; empty: none
   std::string refused;         // srun or mpirun that the text reaches for sure, beside a launcher
   // Of calls that ask for different numbers: the one that was left.

@@ -49,6 +49,7 @@ TEST_P(PublicStart, IsReadAsItsAuthorMeansIt) {
   options.files["./distributed_train.sh"] =
       "#!/bin/bash\nNUM_PROC=$1\nshift\ntorchrun --nproc_per_node=$NUM_PROC train.py \"$@\"\n";
   options.files["multigpu.py"] = kMultiGpu;
+  options.files["hosts.txt"] = "# two\nhostname1\nhostname2\n";
   const std::string reading = Reading(ReadLaunchLine(GetParam().run, options));
   EXPECT_EQ(reading.rfind("refused", 0) == 0
                 ? reading.substr(0, std::string(GetParam().reading).size())
@@ -642,6 +643,20 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"msrun on two nodes",
                    "msrun --worker_num=8 --local_worker_num=4 --node_rank=$NODE_RANK python t.py",
                    "node procs=4 nodes=2"},
+        PublicLine{
+            "a fork of LLaMA-Factory under another name",
+            "FORCE_TORCHRUN=1 NNODES=2 NODE_RANK=0 MASTER_ADDR=10.0.0.1 omnitune train x.yaml",
+            "node nodes=2"},
+        PublicLine{"a program that is told its ranks",
+                   "cd x\nNNODES=2 NPROC_PER_NODE=8 mycli train c.yaml", "node procs=8 nodes=2"},
+        PublicLine{"nodes alone", "NNODES=2 mycli train c.yaml", "plain"},
+        PublicLine{"hpcaitech/ColossalAI ColossalChat examples",
+                   "colossalai run --nproc_per_node 4 --hostfile hosts.txt train_sft.py",
+                   "refused: run: colossalai --hostfile starts its processes on other hosts"},
+        PublicLine{"ProCapNet: a queue for each GPU",
+                   "for f in 0 1 2; do echo python fit.py -f $f; done | simple_gpu_scheduler "
+                   "--gpus 0 1",
+                   "plain"},
         PublicLine{"SimpleTuner docs", "simpletuner train example=x", "node"},
         PublicLine{"a container without the GPUs", "docker run --rm img ./prepare.sh; ./train",
                    "plain"},
@@ -762,6 +777,18 @@ TEST(PublicStart, RayOnSeveralNodesIsSaidToBeSeveralClusters) {
       says("python -m verl.trainer.main_ppo trainer.n_gpus_per_node=8 trainer.nnodes=2", "1"));
   EXPECT_FALSE(
       says("python -m verl.trainer.main_ppo trainer.n_gpus_per_node=8 trainer.nnodes=1", "1"));
+}
+
+TEST(PublicStart, ACountThatNobodyKnowsIsNamed) {
+  for (const char* run : {"pipenv run python -m torch.distributed.launch "
+                          "--nproc_per_node=${NUM_GPUS} --use_env t.py",
+                          "date\ntorchrun --nproc_per_node=${NUM_GPUS} t.py"}) {
+    const auto line = ReadLaunchLine(run, {});
+    ASSERT_TRUE(line) << FormatError(line.error());
+    EXPECT_TRUE(std::ranges::any_of(line->warnings, [](const Finding& one) {
+      return one.says.find("not known here (--nproc_per_node=${NUM_GPUS})") != std::string::npos;
+    })) << run;
+  }
 }
 
 TEST(PublicStart, AFlagThatTorchrunDoesNotHaveIsNamedOfScriptsToo) {
