@@ -241,7 +241,10 @@ void Undo(State& state, const Decision& decision) {
   // Live facts that stand for what was not done after all. What was to be said is said again, what
   // was to follow is drawn again; both are idempotent, so more than necessary is harmless.
   Live& live = state.live;
-  for (const auto& [key, attempt] : decision.ended) live.attempts[key] = attempt;
+  for (const auto& [key, attempt] : decision.attempts) live.attempts[key] = attempt;
+  for (const auto& [key, nodes] : decision.forgotten) {
+    live.unknown[key].insert(nodes.begin(), nodes.end());
+  }
   for (const auto& [node, gpus] : decision.freed) {
     const auto found = live.nodes.find(node);
     if (found == live.nodes.end()) continue;

@@ -42,7 +42,9 @@ struct Decision {
   std::vector<Record> records;  // commit these first, in order, as one unit
   std::vector<Effect> effects;  // run these after the commit, in order; never before
   std::vector<Before> undo;
-  std::map<Key, LiveAttempt> ended;  // what was known of attempts that are over with it
+  // What was known of attempts that are over with it, or that a person's word changed.
+  std::map<Key, LiveAttempt> attempts;
+  std::map<Key, std::set<NodeId>> forgotten;  // who said to run what the store does not know
   // Whom GPUs might be held for that it frees.
   std::map<NodeId, std::map<GpuUuid, std::set<Key>>> freed;
   bool read = false;  // nothing is stored for it: its effects hold whatever becomes of a batch

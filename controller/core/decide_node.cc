@@ -227,6 +227,14 @@ void On(Draft&, const NodeId&, const from_node::Hello&) {}  // comes as NodeAtta
 void On(Draft&, const NodeId&, const from_node::Beat&) {}   // comes as NodeBeat
 void On(Draft&, const NodeId&, const from_node::Heard&) {}  // comes as NodeHeard
 
+// Whether a GPU is held for it of which the agent cannot tell.
+bool IsHeldUnseen(const State& state, const NodeId& node, const Key& key) {
+  return std::ranges::any_of(state.quarantine, [&](const auto& entry) {
+    const GpuRecord& gpu = entry.second;
+    return gpu.node == node && gpu.key == key && !SeesWhatRan(gpu, state.live.nodes.at(node));
+  });
+}
+
 // A release says for whom its node still holds what, and by that what it has given back. Where
 // others may have it as well, the last of them frees it.
 void SettleHeld(Draft& draft, const NodeId& node, const Key& key,
@@ -236,6 +244,8 @@ void SettleHeld(Draft& draft, const NodeId& node, const Key& key,
   auto& may_hold = draft.live().nodes[node].may_hold;
   for (const auto& [gpu, record] : draft.state().quarantine) {
     if (record.node != node) continue;
+    // What its agent cannot see it proves nothing of: a person releases it, or a boot.
+    if (!SeesWhatRan(record, draft.state().live.nodes.at(node))) continue;
     const bool still =
         std::ranges::find(held, gpu, &std::pair<GpuUuid, std::string>::first) != held.end();
     bool its_own = record.key == key;
@@ -348,7 +358,7 @@ void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
   const AllocRecord* known = FindAlloc(draft.state(), key, node);
   if (known == nullptr) {
     SettleHeld(draft, node, key, said);
-    if (said.empty()) ForgetUnknown(draft, node, key);
+    if (said.empty() && !IsHeldUnseen(draft.state(), node, key)) ForgetUnknown(draft, node, key);
     draft.Send(node, to_node::Forget{key});
     return;
   }

@@ -170,11 +170,7 @@ WaitReason WaitsForKept(const std::vector<PlannerOffer>& offers, const Placement
 }
 
 // The highest attempt that we, or a node, know of.
-std::uint32_t HighestAttempt(const Draft& draft, const JobRecord& job) {
-  const auto& floors = draft.state().live.floors;
-  const auto floor = floors.find(job.id);
-  return std::max(job.attempts, floor == floors.end() ? 0 : floor->second.value);
-}
+std::uint32_t HighestAttempt(const JobRecord& job) { return std::max(job.attempts, job.floor); }
 
 void EndForAttempts(Draft& draft, const JobRecord& job) {
   Ending ending;
@@ -190,7 +186,7 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   const SpecRecord& spec = draft.state().specs.at(job.id);
   Hold hold;
   hold.ticket = draft.live().next_ticket++;
-  hold.attempt = Attempt{HighestAttempt(draft, job) + 1};
+  hold.attempt = Attempt{HighestAttempt(job) + 1};
   if (Planted(Bug::kReusedAttempt) && job.attempts > 0) hold.attempt = Attempt{job.attempts};
   hold.memory_bytes = spec.spec.memory_bytes ? spec.spec.memory_bytes->value : 0;
   effect::PlanWanted wanted;
@@ -259,7 +255,7 @@ std::string WhyNotAgain(const State& state, const JobRecord& job,
 std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job) {
   const std::string waits = LookAtPlace(draft.state(), job, draft.now()).waits;
   if (!waits.empty()) return WaitReason{"ReqNodeNotAvail", waits};
-  if (HighestAttempt(draft, job) >= kMaxAttempts) return std::nullopt;  // said in its turn
+  if (HighestAttempt(job) >= kMaxAttempts) return std::nullopt;  // said in its turn
   std::vector<effect::NodeOffer> offers = MakeOffers(draft.state(), job.id);
   if (const std::string why = WhyNotAgain(draft.state(), job, offers); !why.empty()) {
     JobRecord moved = job;
@@ -346,7 +342,7 @@ void SettleQueue(Draft& draft) {
       const bool blocks = !placement.error().never && reason.code != "ReqNodeNotAvail";
       return Waits{std::move(reason), blocks};
     }
-    if (HighestAttempt(draft, job) >= kMaxAttempts) {
+    if (HighestAttempt(job) >= kMaxAttempts) {
       EndForAttempts(draft, job);
       return Waits{{"Ended", "no attempt is left"}, false};
     }

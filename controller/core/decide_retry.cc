@@ -367,7 +367,6 @@ void EndJob(Draft& draft, JobRecord job, const Ending& ending) {
   live.holds.erase(job.id);
   live.reasons.erase(job.id);
   live.not_before.erase(job.id);
-  live.floors.erase(job.id);
   live.staged.erase(job.id);
   live.ties.erase(job.id);
   for (auto entry = draft.state().allocs.lower_bound(Key{job.id, Attempt{0}});

@@ -73,7 +73,7 @@ void Draft::EraseNode(const NodeId& node) {
 
 void Draft::EndLive(const Key& key) {
   if (auto known = live().attempts.extract(key)) {
-    decision_.ended.emplace(key, std::move(known.mapped()));
+    decision_.attempts.emplace(key, std::move(known.mapped()));
   }
 }
 
@@ -94,6 +94,7 @@ void Draft::EraseChunks(const Key& attempt, std::uint32_t first) {
 }
 
 void Draft::EraseJob(JobId job) {
+  state_.live.cancelled.erase(job);
   std::vector<Entity> entities;
   for (auto attempt = state_.attempts.lower_bound(Key{job, Attempt{0}});
        attempt != state_.attempts.end() && attempt->first.job == job; ++attempt) {

@@ -108,6 +108,8 @@ void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report);
 // The highest attempt of a job that a node has seen: kept for a job that waits or that the node has
 // a part of, and only if it is within reason.
 void NoteFloor(Draft& draft, const NodeId& node, const Key& floor);
+// Of a job that is here: its next attempt has a higher number.
+void RaiseFloor(Draft& draft, const NodeId& node, const Key& floor);
 // A notice becomes an event: of its own kind if agents may use that, and not too many.
 void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said);
 // A node spoke of GPUs that are not its own.

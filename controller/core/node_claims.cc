@@ -26,15 +26,20 @@ void NoteFloor(Draft& draft, const NodeId& node, const Key& floor) {
   const auto job = state.jobs.find(floor.job);
   if (job == state.jobs.end() || job->second.phase == JobPhase::kDone) return;
   if (job->second.phase != JobPhase::kQueued && !HasPartOfAny(state, node, floor.job)) return;
-  if (floor.attempt.value <= job->second.attempts) return;
-  if (floor.attempt.value - job->second.attempts > kMaxFloorJump) {
+  RaiseFloor(draft, node, floor);
+}
+
+void RaiseFloor(Draft& draft, const NodeId& node, const Key& floor) {
+  JobRecord job = draft.state().jobs.at(floor.job);
+  if (floor.attempt.value <= std::max(job.attempts, job.floor)) return;
+  if (floor.attempt.value - job.attempts > kMaxFloorJump) {
     draft.Event("node.floor_ignored", Subject(node),
                 fmt::format("says that it has seen attempt {}; we know of {}", ToString(floor),
-                            job->second.attempts));
+                            job.attempts));
     return;
   }
-  Attempt& highest = draft.live().floors[floor.job];
-  highest = std::max(highest, floor.attempt);
+  job.floor = floor.attempt.value;
+  draft.Put(std::move(job));
 }
 
 void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said) {

@@ -12,8 +12,8 @@ namespace {
 // A few with each event: no event takes long, also where the limit was lowered.
 constexpr std::size_t kPrunedAtOnce = 4;
 
-// What a node may still ask about stays: an allocation that nobody has proved gone, and a GPU that
-// is quarantined for the job.
+// What a node may still ask about stays: an allocation that nobody has proved gone, an attempt that
+// only the node knows, and a GPU that is quarantined for the job.
 bool MayGo(const State& state, JobId job) {
   for (auto allocs = state.allocs.lower_bound(Key{job, Attempt{0}});
        allocs != state.allocs.end() && allocs->first.job == job; ++allocs) {
@@ -23,6 +23,8 @@ bool MayGo(const State& state, JobId job) {
       if (IsFenced(state, node)) return false;
     }
   }
+  const auto unknown = state.live.unknown.lower_bound(Key{job, Attempt{0}});
+  if (unknown != state.live.unknown.end() && unknown->first.job == job) return false;
   return std::none_of(state.quarantine.begin(), state.quarantine.end(),
                       [&](const auto& entry) { return entry.second.key.job == job; });
 }

@@ -331,9 +331,8 @@ void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& sta
   const State& state = draft.state();
   const bool gone = IsGone(status.phase);
   const auto job = state.jobs.find(status.key.job);
-  const bool cancelled = job != state.jobs.end() && !job->second.cancelled_by.empty();
-  if (!gone && !cancelled && IsUnknownHere(state, status.key)) {
-    LeaveUnknown(draft, node, status);
+  if (!gone && IsUnknownHere(state, status.key)) {
+    KeepUnknown(draft, node, status);
     return;
   }
   if (gone) {
@@ -484,7 +483,10 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     const auto status = said.find(record.key);
     if (status != said.end() && !IsGone(status->second->phase)) holders.insert(record.key);
     // Silence of an agent that cannot see it is no proof either: a person looks, and releases it.
-    if (!SeesWhatRan(record, draft.live().nodes[event.node])) holders.insert(record.key);
+    if (!SeesWhatRan(record, draft.live().nodes[event.node])) {
+      holders.insert(record.key);
+      if (IsUnknownHere(state, record.key)) ClaimUnknown(draft, event.node, record.key);
+    }
     if (!held && (holders.empty() || Planted(Bug::kForgottenQuarantine))) {
       free.push_back(gpu);
     } else {

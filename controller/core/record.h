@@ -74,6 +74,7 @@ struct JobRecord {
   int array_index = 0;
   bool forced = false;
   std::uint32_t attempts = 0;  // highest attempt number used
+  std::uint32_t floor = 0;     // highest that a node has seen, where the store knows fewer
   std::string requeue_cause;   // of the last attempt, while queued after one
   std::string cancelled_by;
   WallTime cancelled_at{};

@@ -221,7 +221,7 @@ struct Live {
   std::map<JobId, Staged> staged;        // of jobs that keep their place
   std::map<JobId, TieWait> ties;
   std::map<JobId, BootTime> time_limits;  // of the running attempt
-  std::map<JobId, Attempt> floors;        // highest attempt an agent reported
+  std::set<JobId> cancelled;              // by a person, since this controller began
   BootTime denials_since{};               // start of the minute in which they are counted
   int denials = 0;
   // Attempts of jobs here that are newer than what the store knows, and the nodes that say so.

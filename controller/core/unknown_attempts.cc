@@ -8,15 +8,11 @@
 namespace launch::controller {
 namespace {
 
-void Claim(Draft& draft, const NodeId& node, const Key& key) {
-  const auto found = draft.state().jobs.find(key.job);
-  if (found == draft.state().jobs.end()) return;
-  draft.live().unknown[key].insert(node);
-  draft.TouchQueue();
-  // What is about to start beside it does not.
-  const auto newest = draft.state().attempts.find(Key{key.job, Attempt{found->second.attempts}});
-  if (newest == draft.state().attempts.end() || newest->first == key) return;
-  if (newest->second.phase == AttemptPhase::kPreparing) RequeueForNewer(draft, key.job);
+void StopUnknownOn(Draft& draft, const NodeId& node, const Key& key) {
+  draft.Event("allocation.stale", Subject(key),
+              fmt::format("{} has it, and its job was cancelled; stopped", node.value));
+  draft.Send(node, to_node::Stop{key, StopCause::kStale,
+                                 draft.state().specs.at(key.job).spec.stop_duration});
 }
 
 // One that was not heard since our start; null: all were.
@@ -61,25 +57,27 @@ void RequeueForNewer(Draft& draft, JobId id) {
   draft.Touch(id);
 }
 
+void ClaimUnknown(Draft& draft, const NodeId& node, const Key& key) {
+  const auto found = draft.state().jobs.find(key.job);
+  if (found == draft.state().jobs.end()) return;
+  RaiseFloor(draft, node, key);
+  draft.live().unknown[key].insert(node);
+  draft.TouchQueue();
+  // What is about to start beside it does not.
+  const auto newest = draft.state().attempts.find(Key{key.job, Attempt{found->second.attempts}});
+  if (newest == draft.state().attempts.end() || newest->first == key) return;
+  if (newest->second.phase == AttemptPhase::kPreparing) RequeueForNewer(draft, key.job);
+}
+
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello) {
   for (const AllocationStatus& status : hello.allocations) {
-    if (!IsGone(status.phase)) Claim(draft, node, status.key);
+    if (!IsGone(status.phase)) ClaimUnknown(draft, node, status.key);
   }
 }
 
-void LeaveUnknown(Draft& draft, const NodeId& node, const AllocationStatus& status) {
+void KeepUnknown(Draft& draft, const NodeId& node, const AllocationStatus& status) {
   const State& state = draft.state();
-  const std::string key = ToString(status.key);
-  if (status.gpus.empty()) draft.live().nodes.at(node).strangers[status.key] = draft.wall();
-  Claim(draft, node, status.key);
-  const bool of_a_job = state.jobs.contains(status.key.job);
-  draft.Event(
-      "allocation.unknown", Subject(node),
-      fmt::format("{} runs there, but there is no such {} here; left alone, {}{}; "
-                  "`launch quarantine release {}` ends it",
-                  key, WhatIsUnknown(state, status.key),
-                  status.gpus.empty() ? "nothing else is started there" : "its GPUs are held",
-                  of_a_job ? ", and its job does not start beside it" : "", key));
+  ClaimUnknown(draft, node, status.key);
   std::vector<GpuUuid> foreign;
   for (const GpuUuid& gpu : status.gpus) {
     const auto held = state.quarantine.find(gpu);
@@ -93,13 +91,30 @@ void LeaveUnknown(Draft& draft, const NodeId& node, const AllocationStatus& stat
     }
   }
   NoteForeignGpus(draft, node, foreign);
+  const bool holds_none = foreign.size() == status.gpus.size();
+  if (holds_none) draft.live().nodes.at(node).strangers[status.key] = draft.wall();
+  const auto job = state.jobs.find(status.key.job);
+  const bool is_here = job != state.jobs.end();
+  if (is_here && !job->second.cancelled_by.empty() && state.live.cancelled.contains(job->first)) {
+    StopUnknownOn(draft, node, status.key);
+    return;
+  }
+  const std::string key = ToString(status.key);
+  draft.Event("allocation.unknown", Subject(node),
+              fmt::format("{} runs there, but there is no such {} here; left alone, {}{}; "
+                          "`launch quarantine release {}` ends it",
+                          key, WhatIsUnknown(state, status.key),
+                          holds_none ? "nothing else is started there" : "its GPUs are held",
+                          is_here ? ", and its job does not start beside it" : "", key));
 }
 
 void ForgetUnknown(Draft& draft, const NodeId& node, const Key& key) {
   Live& live = draft.live();
   if (live.nodes[node].strangers.erase(key) > 0) draft.TouchQueue();
   const auto found = live.unknown.find(key);
-  if (found == live.unknown.end() || found->second.erase(node) == 0) return;
+  if (found == live.unknown.end() || !found->second.contains(node)) return;
+  draft.decision().forgotten[key].insert(node);
+  found->second.erase(node);
   if (found->second.empty()) live.unknown.erase(found);
   draft.TouchQueue();
 }
@@ -117,20 +132,18 @@ void EndUnseen(Draft& draft, JobId job) {
   if (found == draft.state().jobs.end()) return;
   const auto live = draft.live().attempts.find(Key{job, Attempt{found->second.attempts}});
   if (live == draft.live().attempts.end()) return;
+  if (live->second.unrecorded.empty()) return;
+  draft.decision().attempts.emplace(live->first, live->second);
   for (auto& [node, how] : live->second.unrecorded) how.told_to_end = true;
-  if (!live->second.unrecorded.empty()) draft.Touch(job);
+  draft.Touch(job);
 }
 
 void StopUnknown(Draft& draft, JobId job) {
+  draft.live().cancelled.insert(job);
   const auto& unknown = draft.state().live.unknown;
   for (auto found = unknown.lower_bound(Key{job, Attempt{0}});
        found != unknown.end() && found->first.job == job; ++found) {
-    for (const NodeId& node : found->second) {
-      draft.Event("allocation.stale", Subject(found->first),
-                  fmt::format("{} has it, and its job was cancelled; stopped", node.value));
-      draft.Send(node, to_node::Stop{found->first, StopCause::kStale,
-                                     draft.state().specs.at(job).spec.stop_duration});
-    }
+    for (const NodeId& node : found->second) StopUnknownOn(draft, node, found->first);
   }
 }
 
@@ -144,10 +157,17 @@ std::string WhyRunsAlready(const State& state, JobId job) {
         "most",
         node->value, kReturnTime.count() / 1'000);
   }
+  const NodeId& node = *found->second.begin();
+  const auto live = state.live.nodes.find(node);
+  const bool answers = live != state.live.nodes.end() && live->second.session.has_value();
+  const std::string way_out =
+      answers ? fmt::format("`launch quarantine release {}` or `launch cancel {}` ends it",
+                            ToString(found->first), job.value)
+              : fmt::format("{} is silent: if it has no power, `launch node fence {}`", node.value,
+                            node.value);
   return fmt::format(
-      "{} runs {}, which this store does not know, for it went back in time; it is waited for: "
-      "`launch quarantine release {}` or `launch cancel {}` ends it",
-      found->second.begin()->value, ToString(found->first), ToString(found->first), job.value);
+      "{} runs {}, which this store does not know, for it went back in time; it is waited for: {}",
+      node.value, ToString(found->first), way_out);
 }
 
 }  // namespace launch::controller

@@ -25,8 +25,12 @@ std::optional<Key> UnknownOn(const State& state, const NodeId& node);
 
 // What a node that may not speak for itself now says that it runs.
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello);
-// Leaves it alone; the GPUs that it names and the node may speak for are held.
-void LeaveUnknown(Draft& draft, const NodeId& node, const AllocationStatus& status);
+// One of them, of a job that is here: it starts nothing beside it, and its next number is higher.
+void ClaimUnknown(Draft& draft, const NodeId& node, const Key& key);
+// Leaves it alone, unless a person cancelled its job since this controller began: an older cancel
+// may be of before somebody wanted this attempt. The GPUs that it names and the node may speak for
+// are held until it is gone.
+void KeepUnknown(Draft& draft, const NodeId& node, const AllocationStatus& status);
 // It ended there.
 void ForgetUnknown(Draft& draft, const NodeId& node, const Key& key);
 // All of the node: it says anew what it has, or has nothing any more.

@@ -56,6 +56,7 @@ pb::JobRecord ToRecord(const JobRecord& v) {
   m.set_held(v.held);
   m.set_forced(v.forced);
   m.set_attempts(v.attempts);
+  m.set_floor(v.floor);
   m.set_requeue_cause(Utf8(v.requeue_cause));
   m.set_cancelled_by(Utf8(v.cancelled_by));
   m.set_cancelled_at_ms(ToMs(v.cancelled_at));
@@ -96,6 +97,7 @@ JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
   v.held = m.held();
   v.forced = m.forced();
   v.attempts = m.attempts();
+  v.floor = m.floor();
   v.requeue_cause = e.Text("requeue_cause", m.requeue_cause());
   v.cancelled_by = e.Text("cancelled_by", m.cancelled_by());
   v.cancelled_at = e.Wall("cancelled_at_ms", m.cancelled_at_ms());

@@ -1,5 +1,6 @@
 #include "controller/store/sqlite_handle.h"
 
+#include <cerrno>
 #include <utility>
 
 namespace launch::controller::sqlite {
@@ -20,16 +21,24 @@ Result<Database> OpenDatabase(const std::string& path, Access access) {
   return db;
 }
 
+bool IsOutOfRoom(int code, int system_error) {
+  if (code == SQLITE_IOERR_WRITE) return system_error == EDQUOT;
+  return code == SQLITE_IOERR_SHMSIZE && (system_error == EDQUOT || system_error == ENOSPC);
+}
+
 Error LastError(sqlite3* db, std::string_view what) {
-  const int code = sqlite3_extended_errcode(db);
+  int code = sqlite3_extended_errcode(db);
   const char* file = sqlite3_db_filename(db, nullptr);
   Error error;
   error.message = std::string(what) + ": " + sqlite3_errmsg(db);
   if (file != nullptr && *file != '\0') error.message += " (" + std::string(file) + ")";
+  if (IsOutOfRoom(code, sqlite3_system_errno(db))) code = SQLITE_FULL;
   switch (code & 0xFF) {
     case SQLITE_FULL:
       error.code = ErrorCode::kResourceExhausted;
-      error.hint = "the file system of the state directory is full; free some space";
+      error.hint =
+          "the file system of the state directory is full, or a quota on it is used up; free some "
+          "space";
       break;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:

@@ -22,6 +22,10 @@ enum class Access { kRead, kWrite };
 // Opens an existing file; never creates one, follows no link.
 Result<Database> OpenDatabase(const std::string& path, Access access);
 
+// Whether an error of SQLite is a full disk in other words: it knows only that of a write
+// (SQLITE_FULL), and calls a quota that is used up, or no room for its shared memory, an I/O error.
+bool IsOutOfRoom(int code, int system_error);
+
 // The connection's last error: full disk is kResourceExhausted, damage kDataLoss, another process'
 // lock kConflict, all else kIo. The message names `what` and the file.
 Error LastError(sqlite3* db, std::string_view what);

@@ -576,7 +576,7 @@ TEST_F(Node, CannotRaiseTheAttemptOfAJobThatIsNoneOfItsOwn) {
   hello.floors = {Key{job, Attempt{900}}, Key{JobId{78}, Attempt{5}}};
   core.Detach(other);
   core.Attach(MakeInventory(other, 1), hello);
-  EXPECT_TRUE(core.state.live.floors.empty());
+  EXPECT_EQ(core.state.jobs.at(job).floor, 0u);
 }
 
 TEST_F(Node, AFloorBeyondReasonIsIgnoredAndOneThatRestoredStoresExplainIsKept) {
@@ -586,7 +586,7 @@ TEST_F(Node, AFloorBeyondReasonIsIgnoredAndOneThatRestoredStoresExplainIsKept) {
   Key key{job, Attempt{1}};
   const std::string node = core.state.attempts.at(key).nodes.front().value;
   core.Say(node, from_node::Refused{key, "", "accept", "old", "", Attempt{4'294'967'295}});
-  EXPECT_FALSE(core.state.live.floors.contains(job));
+  EXPECT_EQ(core.state.jobs.at(job).floor, 0u);
   EXPECT_TRUE(core.HasEvent("node.floor_ignored"));
   core.now.boot += Millis{5'000};  // beyond the backoff
   for (const char* alive : {"gpu1", "gpu2"}) core.Beat(alive);
@@ -595,7 +595,7 @@ TEST_F(Node, AFloorBeyondReasonIsIgnoredAndOneThatRestoredStoresExplainIsKept) {
   ASSERT_TRUE(core.state.allocs.contains(key));
   core.Say(core.state.attempts.at(key).nodes.front().value,
            from_node::Refused{key, "", "accept", "old", "", Attempt{40}});
-  EXPECT_EQ(core.state.live.floors.at(job), Attempt{40});
+  EXPECT_EQ(core.state.jobs.at(job).floor, 40u);
 }
 
 TEST_F(Node, NeitherHoldsNorFreesTheGpusOfAnother) {

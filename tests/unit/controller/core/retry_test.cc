@@ -444,7 +444,7 @@ TEST_F(Retry, GoesBeyondTheHighestAttemptThatANodeReports) {
 TEST_F(Retry, EndsTheJobWhenItsAttemptsAreUsedUp) {
   core.Detach("gpu1");
   const JobId job = Submit({});
-  core.state.live.floors[job] = Attempt{1'000'000};
+  core.state.jobs.at(job).floor = 1'000'000;
   core.Attach("gpu1", 1);
   EXPECT_EQ(core.View(job).state, JobState::kFailed);
   EXPECT_EQ(core.View(job).sub_reason, "ATTEMPTS");

@@ -85,6 +85,11 @@ struct NewerAttempt : Strangers {
   }
   void Return() { core.Attach(MakeInventory("gpu1", 1), hello); }
   std::size_t Attempts() { return core.View(key.job).attempts.size(); }
+  void Requeue() {
+    core.Post(event::Change{
+        RequestId{820}, {UserName{"ana"}, false}, {key.job}, {.action = JobAction::kRequeue}});
+    ASSERT_TRUE(core.Answer<reply::Changed>(RequestId{820}));
+  }
   // What a controller that begins with these records makes of them; false: it does not.
   bool StartAgain(State& state) {
     const PlanDecoder decode = [](std::string_view, const std::string&) -> Result<StoredPlan> {
@@ -181,9 +186,7 @@ TEST_F(NewerAttempt, KeepsAJobThatIsDoneHereFromBeginningBesideItWhenItIsRequeue
   hello.allocations[0].key = newer;
   Return();
   core.Attach("gpu2", 1);
-  core.Post(event::Change{
-      RequestId{820}, {UserName{"ana"}, false}, {key.job}, {.action = JobAction::kRequeue}});
-  ASSERT_TRUE(core.Answer<reply::Changed>(RequestId{820}));
+  Requeue();
   EXPECT_EQ(Attempts(), 1u);
   EXPECT_NE(core.View(key.job).reason.evidence.find("gpu1 runs " + ToString(newer)),
             std::string::npos);
@@ -192,6 +195,65 @@ TEST_F(NewerAttempt, KeepsAJobThatIsDoneHereFromBeginningBesideItWhenItIsRequeue
   EXPECT_EQ(Attempts(), 1u);
   core.Release("gpu1", newer);
   EXPECT_EQ(Attempts(), 2u);
+}
+
+TEST_F(NewerAttempt, OfAJobThatWasCancelledBeforeItIsLeftAlone) {
+  core.Attach("gpu1", 1);
+  ASSERT_EQ(core.Run(key.job), key);
+  core.Cancel(key.job);
+  core.Release("gpu1", key);
+  ASSERT_EQ(core.View(key.job).state, JobState::kCancelled);
+  core.state.live.cancelled
+      .clear();  // by the controller before, whose store is of before a requeue
+  core.Detach("gpu1");
+  hello.allocations[0].key = Key{key.job, Attempt{2}};
+  core.Ignore();
+  Return();
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  EXPECT_EQ(core.state.quarantine.size(), 1u);
+}
+
+TEST_F(NewerAttempt, HoldsItsGpuAndItsJobWhileItIsStopped) {
+  Return();
+  core.Detach("gpu1");
+  core.Cancel(key.job);
+  core.Ignore();
+  Return();
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  ASSERT_EQ(core.state.quarantine.size(), 1u);
+  core.Attach("gpu2", 1);
+  Requeue();
+  EXPECT_EQ(Attempts(), 0u) << "not beside what dies";
+  core.Release("gpu1", key);
+  EXPECT_TRUE(core.state.quarantine.empty());
+  ASSERT_EQ(Attempts(), 1u);
+  EXPECT_EQ(core.View(key.job).attempts.at(0).attempt, Attempt{2}) << "numbers are given once";
+}
+
+TEST_F(NewerAttempt, WhoseGpusAreNotHereKeepsItsNodeFromJobs) {
+  hello.allocations[0].key = Key{JobId{60}, Attempt{1}};
+  hello.allocations[0].gpus = {GpuUuid{"GPU-gone"}};
+  Return();
+  EXPECT_FALSE(core.Node("gpu1").schedulable);
+  EXPECT_TRUE(Ask(QuarantineAction::kRelease, "60.1")) << "as its event says";
+}
+
+TEST_F(NewerAttempt, OnASilentNodeNamesTheFence) {
+  Return();
+  core.Detach("gpu1");
+  core.Attach("gpu2", 1);
+  const std::string why = core.View(key.job).reason.evidence;
+  EXPECT_NE(why.find("launch node fence gpu1"), std::string::npos) << why;
+}
+
+TEST_F(NewerAttempt, StaysAwaitedAfterAFenceThatTheStoreCouldNotTake) {
+  Return();
+  core.Detach("gpu1");
+  core.Attach("gpu2", 1);
+  const event::FenceNode fence{RequestId{830}, {UserName{"root"}, true}, NodeId{"gpu1"}};
+  Undo(core.state, Decide(core.state, fence, core.now));
+  core.Beat("gpu2");
+  EXPECT_EQ(Attempts(), 0u);
 }
 
 TEST_F(NewerAttempt, EndsWhatTheStoreTakesForTheNewestWithoutBlame) {
@@ -444,6 +506,36 @@ TEST_F(InstalledAnew, KeepsGpusOfAttemptsThatAreNotKnownHere) {
   EXPECT_EQ(core.state.quarantine.size(), 1u) << "also when that one says Hello again";
   ASSERT_TRUE(Ask(QuarantineAction::kRelease, "gpu1"));
   EXPECT_TRUE(core.state.quarantine.empty());
+}
+
+TEST_F(InstalledAnew, KeepsTheJobOfAnAttemptThatIsNotKnownHereToo) {
+  core.Detach("gpu1");
+  const Key key{core.Submitted(GpuJob(1, 1)), Attempt{1}};
+  AllocationStatus status{.key = key, .digest = "?", .phase = AllocationPhase::kStarted};
+  status.gpus = {GpuUuid{"GPU-gpu1-0"}};
+  Back(status);
+  Return(kNone);
+  core.Attach("gpu2", 1);
+  EXPECT_TRUE(core.View(key.job).attempts.empty()) << "it may run there still";
+  core.Release("gpu1", key);
+  EXPECT_EQ(core.state.quarantine.size(), 1u) << "who cannot see it proves nothing of it";
+  EXPECT_TRUE(core.View(key.job).attempts.empty());
+  ASSERT_TRUE(Ask(QuarantineAction::kRelease, ToString(key)));
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
+  core.Release("gpu1", key);
+  ASSERT_EQ(core.View(key.job).attempts.size(), 1u);
+  EXPECT_EQ(core.View(key.job).attempts.at(0).attempt, Attempt{2});
+}
+
+TEST_F(InstalledAnew, TakesNoWordThatTheStoreCouldNotKeep) {
+  const Key key = RunIn(kNone);
+  Return(kNone);
+  const event::Cancel cancel{RequestId{840}, {UserName{"ana"}, false}, {key.job}};
+  Undo(core.state, Decide(core.state, cancel, core.now));
+  core.Ignore();
+  Return(kNone);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
 }
 
 TEST_F(InstalledAnew, KeepsGpusOfWhichNobodyKnowsTheHolder) {

@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "controller/store/sqlite_handle.h"
 #include "controller/store/state_lock.h"
 #include "tests/unit/controller/store/temporary_dir.h"
 
@@ -385,6 +387,13 @@ TEST_F(SqliteStoreTest, NoticesALostTailOfTheLog) {
   EXPECT_NE(loaded.error().message.find("gone back in time"), std::string::npos);
   WriteFile(file() + "-wal", log);
   EXPECT_TRUE(Load().has_value());
+}
+
+TEST(Sqlite, TakesAQuotaThatIsUsedUpForAFullDisk) {
+  EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_WRITE, EDQUOT));
+  EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_SHMSIZE, ENOSPC));
+  EXPECT_FALSE(sqlite::IsOutOfRoom(SQLITE_IOERR_WRITE, EIO));
+  EXPECT_FALSE(sqlite::IsOutOfRoom(SQLITE_IOERR_FSYNC, EDQUOT)) << "what was lost is not known";
 }
 
 // A full file system, on a small one of its own: nothing is half written, and it goes on
