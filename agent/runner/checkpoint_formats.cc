@@ -18,6 +18,8 @@
 #include "agent/runner/checkpoint_dcp.h"
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_json.h"
+#include "agent/runner/checkpoint_loose.h"
+#include "agent/runner/checkpoint_names.h"
 #include "agent/runner/checkpoint_pickle.h"
 #include "common/foreign_file.h"
 
@@ -30,31 +32,6 @@ std::int64_t ModifiedMs(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return 0;
   return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000 + info.st_mtim.tv_nsec / 1000000;
-}
-
-// Last run of digits in a name: "checkpoint-120" and "step=120.ckpt" are 120.
-std::int64_t StepIn(const std::string& name) {
-  const std::size_t end = name.find_last_of("0123456789");
-  if (end == std::string::npos) return 0;
-  std::size_t begin = end;
-  while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
-  if (end - begin >= 18) return 0;
-  return std::stoll(name.substr(begin, end - begin + 1));
-}
-
-// "epoch=1-step=120.ckpt" names its step; otherwise the last number does.
-std::int64_t StepOf(std::string name) {
-  if (const std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0) {
-    name.resize(dot);
-  }
-  const std::size_t step = name.rfind("step");
-  if (step != std::string::npos) {
-    const std::size_t begin = name.find_first_of("0123456789", step);
-    if (begin != std::string::npos) {
-      return StepIn(name.substr(begin, name.find_first_not_of("0123456789", begin) - begin));
-    }
-  }
-  return StepIn(name);
 }
 
 bool IsTorchFile(const fs::path& path) {
@@ -340,7 +317,7 @@ std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& pat
   search.Begin();
   CheckpointFound found{.path = path.string()};
   const std::string name = path.filename().string();
-  found.step = StepIn(name);
+  found.step = StepNamedBy(name).value;
   found.modified = WallMs(ModifiedMs(path));
   std::error_code error;
   if (!rules.marker.empty()) {
@@ -355,7 +332,7 @@ std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& pat
     found.format = "deepspeed";
     found.modified = WallMs(ModifiedMs(path / "latest"));  // logs may be written beside it
     found.why = WhyDeepSpeedIncomplete(search, path, rules.world);
-    if (const std::int64_t step = StepIn(TagOf(path)); step > 0) found.step = step;
+    if (const std::int64_t step = StepNamedBy(TagOf(path)).value; step > 0) found.step = step;
   } else if (HasEntry(search, path, ".distcp")) {
     found.format = "dcp";
     if (const auto at = ModifiedMs(path / ".metadata"); at != 0) found.modified = WallMs(at);
@@ -421,21 +398,6 @@ void AskForRanksOfOlder(const Search& search, int world, std::vector<CheckpointF
                 std::to_string(search.RanksOf(before->path));
 }
 
-// last.ckpt: of the step of the newest file with a number that it is not older than.
-void PlaceUnnumbered(std::vector<CheckpointFound>& files) {
-  std::map<WallTime, std::int64_t> reached;  // by then
-  for (const CheckpointFound& one : files) {
-    std::int64_t& step = reached[one.modified];
-    step = std::max(step, one.step);
-  }
-  std::int64_t most = 0;
-  for (auto& [when, step] : reached) step = most = std::max(most, step);
-  for (CheckpointFound& one : files) {
-    const std::string name = fs::path(one.path).stem().string();
-    if (name.find_first_of("0123456789") == std::string::npos) one.step = reached[one.modified];
-  }
-}
-
 }  // namespace
 
 std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
@@ -455,7 +417,8 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
   std::vector<fs::path> loose;
   for (const fs::path& path : search.Entries(top)) {
     if (fs::is_directory(path, error)) {
-      const bool alias = fs::is_symlink(path, error) && StepIn(path.filename().string()) == 0;
+      const bool alias =
+          fs::is_symlink(path, error) && StepNamedBy(path.filename().string()).value == 0;
       if (alias) continue;  // "latest": to one that is here under its own name
       if (auto found = ReadDirectory(search, path, rules)) all.push_back(std::move(*found));
     } else if (rules.marker.empty() && IsTorchFile(path) && !IsState(path.filename().string())) {
@@ -469,20 +432,19 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
     return one.format == "hf" || one.format == "accelerate";
   });
   if (trainers) return all;
-  std::vector<CheckpointFound> files;
+  std::vector<LooseFile> files;
   for (const fs::path& path : loose) {
     search.Begin();
     CheckpointFound found{.path = path.string()};
-    found.step = StepOf(path.filename().string());
     found.format = path.extension() == ".ckpt" ? "lightning" : "torch";
     found.why = search.WhyTorch(path);
     if (found.why.empty()) found.why = search.WhyEnded();
     found.complete = found.why.empty();
     found.modified = WallMs(ModifiedMs(path));
-    files.push_back(std::move(found));
+    const auto bytes = fs::file_size(path, error);
+    files.push_back({.found = std::move(found), .bytes = error ? 0 : bytes});
   }
-  PlaceUnnumbered(files);
-  std::ranges::move(files, std::back_inserter(all));
+  std::ranges::move(ChooseLoose(std::move(files)), std::back_inserter(all));
   return all;
 }
 

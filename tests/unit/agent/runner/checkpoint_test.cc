@@ -441,6 +441,21 @@ TEST_F(CheckpointTest, ReadsTheStepOfALightningName) {
   EXPECT_EQ(Find()[0].format, "lightning");
 }
 
+TEST_F(CheckpointTest, TakesNoDigitsOfALossForTheStep) {
+  Write("epoch=1-val_loss=0.95.ckpt", Zip("x"));
+  Write("epoch=3-val_loss=0.23.ckpt", Zip("x"));
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/epoch=3-val_loss=0.23.ckpt");
+  EXPECT_EQ(Find()[0].step, 3);
+}
+
+TEST_F(CheckpointTest, OfTheFilesOfOneStepTakesTheModel) {
+  Write("model_100.pt", Zip("m"));
+  Write("optim_100.pt", Zip("more than the model"));
+  Write("best.pt", Zip("m"));
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(Find()[0].path, dir_ + "/model_100.pt");
+}
+
 TEST_F(CheckpointTest, BelievesTheUsersMarker) {
   Write("run-1/weights", "x");
   Write("run-2/weights", "x");
