@@ -438,7 +438,7 @@ class LineReader {
     line_.shell += KeptRedirects();
     AddWarnings(LauncherNotes(arguments, place.kind, prefix_.overridden()));
     if (arguments.hostfile_unread) line_.hostfile_unread = arguments.hostfile;
-    if (options_.gpus_open) AddWarnings(OpenCountNotes(arguments, place.kind));
+    if (options_.gpus_open) AddWarnings(OpenCountNotes(arguments.procs, place.kind));
     if (!place.launcher.interpreter.empty()) {
       line_.read.push_back("interpreter " + place.launcher.interpreter + " of the line");
     }

@@ -78,14 +78,14 @@ Finding HostfileUnread(const std::string& path) {
                      "write nodes: N, or submit from a machine that sees the file");
 }
 
-std::vector<Finding> OpenCountNotes(const LauncherArguments& arguments, LauncherKind launcher) {
-  const bool by_word = arguments.procs == ProcsWord::kGpu || arguments.procs == ProcsWord::kAuto;
-  const bool by_default =
-      arguments.procs == ProcsWord::kNone && launcher == LauncherKind::kAccelerate;
+std::vector<Finding> OpenCountNotes(ProcsWord procs, LauncherKind launcher) {
+  const bool by_word = procs == ProcsWord::kGpu || procs == ProcsWord::kAuto;
+  const bool by_default = procs == ProcsWord::kNone && launcher == LauncherKind::kAccelerate;
   if (!by_word && !by_default) return {};
   return {MakeFinding("processes_per_node", Severity::kNotice,
-                      std::string(ToString(launcher)) +
-                          (arguments.procs == ProcsWord::kAuto
+                      (launcher == LauncherKind::kNode ? "the launcher inside run"
+                                                       : std::string(ToString(launcher))) +
+                          (procs == ProcsWord::kAuto
                                ? " would take every GPU of the node, or every core without one"
                                : " would take every GPU of the node") +
                           ": here it is those that the job asks for",

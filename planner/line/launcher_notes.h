@@ -18,7 +18,7 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
 // A hostfile of DeepSpeed that is not at hand.
 Finding HostfileUnread(const std::string& path);
 
-// What the line leaves to the node where the job leaves it open too.
-std::vector<Finding> OpenCountNotes(const LauncherArguments& arguments, LauncherKind launcher);
+// What the line leaves to the node where the job leaves it open too. kNode: a launcher inside.
+std::vector<Finding> OpenCountNotes(ProcsWord procs, LauncherKind launcher);
 
 }  // namespace launch

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/line/endless_commands.h"
+#include "planner/line/launcher_notes.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
@@ -437,6 +438,10 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
         "write procs_per_node in the job"));
     // The call inside knows: a number of its own is not replaced by one that nobody wrote.
     if (options.gpus_open) line.shell = "export LAUNCH_OPEN_COUNT=1\n" + line.shell;
+  }
+  if (options.gpus_open && !options.procs_written) {
+    for (Finding& note : OpenCountNotes(line.procs, LauncherKind::kNode))
+      line.warnings.push_back(std::move(note));
   }
   const std::vector<Finding> notes = LoginShellNotes(script);
   line.warnings.insert(line.warnings.end(), notes.begin(), notes.end());

@@ -578,13 +578,17 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
     std::string name = assignment ? assignment->name : std::string();
     if (assignment && command.words[i].raw.starts_with(name + "=(")) name += "[@]";
     const auto old = ValueOf(name);
+    const bool not_known = !old && computed_.contains(name);
     const bool outside = MayBeSetOutside(assignment ? assignment->value.raw : command.words[i].raw);
     TakeAssignment(command.words[i], known_);
     // `: ${N:=4}` sets N
     if (outside && !assignment && command.words[i].raw.find('=') != std::string::npos)
       any_in_doubt_ = true;
     if (name.empty()) continue;
-    if (!known_.contains(name) && unknown_.size() < kMostUnknown) unknown_.insert(name);
+    if (!known_.contains(name) && unknown_.size() < kMostUnknown) {
+      unknown_.insert(name);
+      if (assignment && !CopiesNothing(*assignment)) computed_.insert(name);
+    }
     if (of_program && i < first) {
       before.push_back({name, old});
       continue;
@@ -595,7 +599,8 @@ std::vector<ShellWalk::Before> ShellWalk::TakeAssignments(const ShellCommand& co
     if (maybe || !sure_ || IsInDoubt(command.words[i])) Doubt(assignment->name);
     if (maybe) {
       if (conditional_) ++way_;
-      if (!CopiesNothing(*assignment)) TakeChoice(name, old);
+      if (!CopiesNothing(*assignment))
+        TakeChoice(name, not_known ? std::optional(std::string()) : old);
     } else {
       choices_.erase(name);
     }

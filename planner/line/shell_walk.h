@@ -165,6 +165,7 @@ class ShellWalk {
   std::map<std::string, std::string> own_;              // files that the text writes
   std::map<std::string, Choice, std::less<>> choices_;  // by variable
   std::set<std::string, std::less<>> unknown_;          // set to what is not known here
+  std::set<std::string, std::less<>> computed_;  // of them, not by a variable that nobody sets
   std::map<std::string, Wanted> wanted_;
   std::set<std::string, std::less<>> skipped_;
   std::vector<CalledText> scripts_;

@@ -156,16 +156,27 @@ TEST(WrittenCounts, AValueOfOneBranchIsNotThatOfAll) {
   const std::string call = "\ntorchrun --nproc_per_node=$N t.py\n";
   for (const char* branch :
        {"if A; then N=$(count); else N=1; fi", "if A; then N=1; else N=$(count); fi",
-        "case $X in a) N=$(count) ;; *) N=1 ;; esac", "if A; then N=4; else N=1; fi"}) {
+        "case $X in a) N=$(count) ;; *) N=1 ;; esac", "if A; then N=4; else N=1; fi",
+        "N=$(count); if [ \"$N\" -lt 1 ]; then N=1; fi",
+        "if A; then N=$(count); else N=1; fi; N=${N:-1}; if [ $N -lt 1 ]; then N=1; fi"}) {
     const auto line = Script(branch + call);
     ASSERT_TRUE(line) << branch;
     EXPECT_EQ(line->procs, ProcsWord::kNone) << branch << " " << Reading(line);
   }
   for (const char* branch :
-       {"if A; then N=$(count); N=4; fi", "if [ -n \"$1\" ]; then N=$1; else N=4; fi",
-        "if A; then N=4; else N=4; fi", "if A; then N=$(count); else N=1; fi; N=4"}) {
+       {"if A; then N=$(count); N=4; fi", "N=$1; if [ -z \"$N\" ]; then N=4; fi",
+        "if [ -n \"$1\" ]; then N=$1; else N=4; fi", "if A; then N=4; else N=4; fi",
+        "if A; then N=$(count); else N=1; fi; N=4"}) {
     EXPECT_EQ(Reading(Script(branch + call)), "node procs=4") << branch;
   }
+}
+
+TEST(WrittenCounts, AllGpusOfTheNodeAreSaidToBeThoseOfTheJob) {
+  const auto line = Script("N=$(nvidia-smi -L | wc -l)\ntorchrun --nproc_per_node=$N t.py\n");
+  EXPECT_EQ(
+      Warning(line, "processes_per_node"),
+      "the launcher inside run would take every GPU of the node: here it is those that the job "
+      "asks for");
 }
 
 TEST(WrittenCounts, AStarterOfOtherNodesBehindALauncherIsRefused) {
