@@ -6,21 +6,12 @@
 #include "agent/runner/checkpoint_formats.h"
 
 namespace launch::agent {
-namespace {
-
-// A *.ckpt is read as lightning writes it, but torch.save may have been given that name too.
-bool IsOf(const std::string& format, const CheckpointFound& found) {
-  return found.format == format || (format == "torch" && found.format == "lightning");
-}
-
-}  // namespace
-
 std::vector<CheckpointFound> FindCheckpoints(const CheckpointQuery& query) {
+  const bool any = query.format == "auto";
   std::vector<CheckpointFound> found = ReadCheckpoints(
-      query.directory, {.marker = query.marker, .world = query.world}, query.cancel);
-  if (query.marker.empty() && !query.format.empty() && query.format != "auto") {
-    std::erase_if(found, [&](const CheckpointFound& one) { return !IsOf(query.format, one); });
-  }
+      query.directory,
+      {.marker = query.marker, .world = query.world, .format = any ? "" : query.format},
+      query.cancel);
   std::ranges::sort(found, [](const CheckpointFound& a, const CheckpointFound& b) {
     return std::tie(b.step, b.modified, a.path) < std::tie(a.step, a.modified, b.path);
   });

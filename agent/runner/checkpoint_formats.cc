@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -172,18 +173,33 @@ bool IsState(const std::string& name) {
   return std::ranges::any_of(kStarts, [&](const char* start) { return name.starts_with(start); });
 }
 
+// "model-00001-of-00003.safetensors"
+bool IsShard(const std::string& name) {
+  const std::size_t of = name.find("-of-");
+  return of != std::string::npos && of > 0 &&
+         std::isdigit(static_cast<unsigned char>(name[of - 1]));
+}
+
 // Files of weights directly in a Hugging Face or accelerate directory.
 std::string WhyWeightsIncomplete(Search& search, const fs::path& directory) {
   bool weights = false;
+  std::string shard;
   for (const fs::path& path : search.Entries(directory)) {
     const std::string name = path.filename().string();
-    if (name.ends_with(".index.json")) return WhyShardsIncomplete(search, path);
-    if (path.extension() != ".safetensors") continue;
+    std::string why;
+    if (name.ends_with(".index.json")) {
+      why = WhyShardsIncomplete(search, path);
+    } else if (path.extension() == ".safetensors") {
+      why = search.WhySafetensors(path);
+    } else if (!IsTorchFile(path) || IsState(name)) {
+      continue;
+    }
+    if (!why.empty()) return why;
     weights = true;
-    if (auto why = search.WhySafetensors(path); !why.empty()) return why;
+    if (IsShard(name)) shard = name;
   }
-  for (const fs::path& path : search.Entries(directory)) {
-    weights = weights || (IsTorchFile(path) && !IsState(path.filename().string()));
+  if (!shard.empty() && !HasEntry(search, directory, ".index.json")) {
+    return shard + " is one of several, and the index that names them is missing";
   }
   return weights ? std::string() : "no weights";
 }
@@ -231,12 +247,17 @@ std::string WhyDeepSpeedIncomplete(Search& search, const fs::path& directory, in
          " ranks, the job has " + std::to_string(world);
 }
 
+bool HoldsDcp(Search& search, const fs::path& directory) {
+  std::error_code error;
+  return HasEntry(search, directory, ".distcp") || fs::exists(directory / ".metadata", error);
+}
+
 bool IsSharded(Search& search, const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return false;
   const std::string name = path.filename().string();
   return name.starts_with("pytorch_model_fsdp") || name.starts_with("optimizer_") ||
-         HasEntry(search, path, ".distcp");
+         HoldsDcp(search, path);
 }
 
 // All that the trainers of Hugging Face put into one directory: files of weights, what FSDP and
@@ -281,15 +302,21 @@ void ReadHuggingFace(Search& search, const fs::path& directory, int world, Check
 }
 
 // One random_states_R.pkl a rank: the others write theirs while rank 0 still writes the optimizer.
+// What the script registered comes behind them.
 std::string WhyRandomStatesIncomplete(Search& search, const fs::path& directory) {
   constexpr std::string_view kStart = "random_states_";
   std::set<std::int64_t> ranks;
   for (const fs::path& path : search.Entries(directory)) {
+    if (path.extension() != ".pkl") continue;
     const std::string name = path.filename().string();
-    if (!name.starts_with(kStart)) continue;
-    std::error_code error;
-    if (fs::file_size(path, error) == 0 || error) return name + " is empty";
-    ranks.insert(std::strtoll(name.c_str() + kStart.size(), nullptr, 10));
+    const std::string head = ReadHead(path.string(), 2);
+    if (head.empty()) return name + " is empty";
+    if (head == "PK") {
+      if (auto why = search.WhyTorch(path); !why.empty()) return why;
+    }
+    if (name.starts_with(kStart)) {
+      ranks.insert(std::strtoll(name.c_str() + kStart.size(), nullptr, 10));
+    }
   }
   if (ranks.empty()) return "no random_states_R.pkl";
   const auto count = static_cast<std::int64_t>(ranks.size());
@@ -303,6 +330,35 @@ void ReadAccelerate(Search& search, const fs::path& directory, int world, Checkp
   if (found.why.empty()) found.why = WhyRandomStatesIncomplete(search, directory);
 }
 
+void ReadDeepSpeed(Search& search, const fs::path& directory, int world, CheckpointFound& found) {
+  found.format = "deepspeed";
+  if (!HasLatest(directory)) {
+    found.why = "no file `latest` beside it names it: the save did not finish";
+    return;
+  }
+  found.modified = WallMs(ModifiedMs(directory / "latest"));  // logs may be written beside it
+  found.why = WhyDeepSpeedIncomplete(search, directory, world);
+  if (const auto step = StepNamedBy(TagOf(directory)).value; step > 0) found.step = step;
+}
+
+// Lightning's FSDP writes it behind the shards, into a directory that its trainer calls *.ckpt.
+// Source: lightning_fabric 2.6.6, strategies/fsdp.py, FSDPStrategy.save_checkpoint.
+constexpr const char* kMetaOfLightning = "meta.pt";
+
+void ReadDcp(Search& search, const fs::path& directory, int world, CheckpointFound& found) {
+  found.format = "dcp";
+  if (const auto at = ModifiedMs(directory / ".metadata"); at != 0) found.modified = WallMs(at);
+  found.why = search.WhyDcp(directory, world);
+  for (const fs::path& path : search.Entries(directory)) {
+    if (found.why.empty() && IsTorchFile(path)) found.why = search.WhyTorch(path);
+  }
+  std::error_code error;
+  if (found.why.empty() && directory.extension() == ".ckpt" &&
+      !fs::exists(directory / kMetaOfLightning, error)) {
+    found.why = std::string(kMetaOfLightning) + " is missing: the save did not finish";
+  }
+}
+
 // Weights in a directory of a step, as a script of the user's own writes them: what belongs to it
 // only the user knows.
 bool HoldsWeights(Search& search, const fs::path& directory) {
@@ -311,42 +367,88 @@ bool HoldsWeights(Search& search, const fs::path& directory) {
   });
 }
 
+// What accelerate calls DeepSpeed's tag: random_states_R.pkl of each rank come behind it.
+// Source: accelerate 1.15, Accelerator.save_state.
+bool IsTagOfAccelerate(const std::string& tag) { return tag.starts_with("pytorch_model"); }
+
+bool HoldsAccelerate(Search& search, const fs::path& directory) {
+  return HasStart(search, directory, "random_states_") ||
+         (HasLatest(directory) && IsTagOfAccelerate(TagOf(directory)));
+}
+
+// Its trainer writes training_args.bin with the weights, before anything of DeepSpeed's, and
+// trainer_state.json last. Source: transformers 4.36 and 5.23, Trainer._save_checkpoint.
+bool HoldsHuggingFace(const fs::path& directory) {
+  std::error_code error;
+  return fs::exists(directory / "trainer_state.json", error) ||
+         (directory.filename().string().starts_with("checkpoint-") &&
+          fs::exists(directory / "training_args.bin", error));
+}
+
+// By what is in it; by its name only where that says nothing yet. Empty = no checkpoint.
+std::string_view FormatOf(Search& search, const fs::path& directory, std::int64_t step) {
+  const std::string name = directory.filename().string();
+  const bool hf_name = name.starts_with("checkpoint-");
+  if (!hf_name && HoldsAccelerate(search, directory)) return "accelerate";
+  if ((hf_name || step > 0) && HoldsHuggingFace(directory)) return "hf";
+  if (HasLatest(directory)) return "deepspeed";
+  if (HoldsDcp(search, directory)) return "dcp";
+  if (HasEntry(search, directory, "_model_states.pt")) return "deepspeed";
+  if (hf_name) return "hf";
+  if (name.starts_with("checkpoint_")) return "accelerate";
+  return step > 0 && HoldsWeights(search, directory) ? "torch" : "";
+}
+
+// Whether `directory` is what the user calls checkpoint.format `asked`: one of DeepSpeed may be
+// that of another trainer too, all of whose files belong to it then.
+bool IsAskedFor(Search& search, const fs::path& directory, std::string_view asked,
+                std::string_view format) {
+  const auto starts = [&](const char* start) {
+    return directory.filename().string().starts_with(start);
+  };
+  if (asked.empty() || asked == format) return true;
+  if (asked == "deepspeed") {
+    return HasLatest(directory) || HasEntry(search, directory, "_model_states.pt");
+  }
+  if (asked == "dcp") {
+    return HoldsDcp(search, directory) ||
+           std::ranges::any_of(search.Entries(directory),
+                               [&](const fs::path& path) { return IsSharded(search, path); });
+  }
+  if (asked == "lightning") return directory.extension() == ".ckpt";
+  if (asked == "hf") return starts("checkpoint-") || HoldsHuggingFace(directory);
+  return asked == "accelerate" && (starts("checkpoint_") || HoldsAccelerate(search, directory));
+}
+
+void ReadAs(Search& search, std::string_view format, const fs::path& directory, int world,
+            CheckpointFound& found) {
+  if (format == "hf") return ReadHuggingFace(search, directory, world, found);
+  if (format == "accelerate") return ReadAccelerate(search, directory, world, found);
+  if (format == "deepspeed") return ReadDeepSpeed(search, directory, world, found);
+  if (format == "dcp") return ReadDcp(search, directory, world, found);
+  found.format = "torch";
+  found.why =
+      "what makes this directory complete is not known: name a file that is written last "
+      "as checkpoint.complete_marker";
+}
+
 // Absent = this directory is not a checkpoint.
 std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& path,
                                              const CheckpointRules& rules) {
   search.Begin();
   CheckpointFound found{.path = path.string()};
-  const std::string name = path.filename().string();
-  found.step = StepNamedBy(name).value;
+  found.step = StepNamedBy(path.filename().string()).value;
   found.modified = WallMs(ModifiedMs(path));
   std::error_code error;
   if (!rules.marker.empty()) {
     if (found.step == 0 && !fs::exists(path / rules.marker, error)) return std::nullopt;
     found.format = "marker";
     if (!fs::exists(path / rules.marker, error)) found.why = rules.marker + " is missing";
-  } else if (name.starts_with("checkpoint-")) {
-    ReadHuggingFace(search, path, rules.world, found);
-  } else if (name.starts_with("checkpoint_") || HasStart(search, path, "random_states_")) {
-    ReadAccelerate(search, path, rules.world, found);
-  } else if (HasLatest(path)) {
-    found.format = "deepspeed";
-    found.modified = WallMs(ModifiedMs(path / "latest"));  // logs may be written beside it
-    found.why = WhyDeepSpeedIncomplete(search, path, rules.world);
-    if (const std::int64_t step = StepNamedBy(TagOf(path)).value; step > 0) found.step = step;
-  } else if (HasEntry(search, path, ".distcp")) {
-    found.format = "dcp";
-    if (const auto at = ModifiedMs(path / ".metadata"); at != 0) found.modified = WallMs(at);
-    found.why = search.WhyDcp(path, rules.world);
-  } else if (HasEntry(search, path, "_model_states.pt")) {
-    found.format = "deepspeed";
-    found.why = "no file `latest` beside it names it: the save did not finish";
-  } else if (found.step > 0 && HoldsWeights(search, path)) {
-    found.format = "torch";
-    found.why =
-        "what makes this directory complete is not known: name a file that is written last "
-        "as checkpoint.complete_marker";
   } else {
-    return std::nullopt;
+    std::string_view format = FormatOf(search, path, found.step);
+    if (format.empty() || !IsAskedFor(search, path, rules.format, format)) return std::nullopt;
+    if (rules.format == "hf" || rules.format == "accelerate") format = rules.format;
+    ReadAs(search, format, path, rules.world, found);
   }
   if (found.why.empty()) found.why = search.WhyEnded();
   found.complete = found.why.empty();
@@ -355,14 +457,17 @@ std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& pat
 
 // Where others of the same trainer have the state to resume from, one without it was cut off.
 void AskForStateOfOthers(std::vector<CheckpointFound>& all) {
-  static constexpr const char* kNames[] = {"optimizer.pt", "optimizer.bin", "optimizer_0",
-                                           "scheduler.pt", "scheduler.bin"};
+  static constexpr const char* kNames[] = {
+      "optimizer.pt",  "optimizer.bin",           "optimizer_0",   "scheduler.pt",
+      "scheduler.bin", "custom_checkpoint_0.pkl", kMetaOfLightning};
   std::error_code error;
   for (const char* const name : kNames) {
     std::map<std::string, std::string> having;  // format -> the first that has it
     std::vector<CheckpointFound*> lacking;
     for (CheckpointFound& one : all) {
-      if (one.format != "hf" && one.format != "accelerate") continue;
+      const bool trainers = one.format == "hf" || one.format == "accelerate";
+      if (!trainers && (one.format != "dcp" || name != std::string_view(kMetaOfLightning)))
+        continue;
       if (fs::exists(fs::path(one.path) / name, error)) {
         having.emplace(one.format, fs::path(one.path).filename().string());
       } else if (one.complete) {
@@ -398,6 +503,63 @@ void AskForRanksOfOlder(const Search& search, int world, std::vector<CheckpointF
                 std::to_string(search.RanksOf(before->path));
 }
 
+CheckpointFound Unfinished(CheckpointFound found) {
+  found.complete = false;
+  found.why = "its name is that of a save that did not finish";
+  return found;
+}
+
+// Whether `path` is one checkpoint, and not where they lie.
+bool IsOneCheckpoint(Search& search, const fs::path& path, const CheckpointRules& rules) {
+  const bool holds =
+      rules.marker.empty() && (HasLatest(path) || HasEntry(search, path, ".distcp") ||
+                               HasStart(search, path, "random_states_"));
+  return holds && (rules.format.empty() || IsAskedFor(search, path, rules.format, ""));
+}
+
+std::optional<LooseFile> ReadLoose(Search& search, const fs::path& path) {
+  if (!IsTorchFile(path) || IsState(path.filename().string())) return std::nullopt;
+  search.Begin();
+  LooseFile file{.found = {.path = path.string()}};
+  file.found.format = path.extension() == ".ckpt" ? "lightning" : "torch";
+  file.found.why = search.WhyTorch(path);
+  if (file.found.why.empty()) file.found.why = search.WhyEnded();
+  file.found.complete = file.found.why.empty();
+  file.found.modified = WallMs(ModifiedMs(path));
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  if (!error) file.bytes = bytes;
+  return file;
+}
+
+// What trainers with directories of their own leave beside them is their result.
+bool KeepsDirectories(const std::vector<CheckpointFound>& all) {
+  return std::ranges::any_of(all, [](const CheckpointFound& one) {
+    const bool whole = one.complete && (one.format == "dcp" || one.format == "deepspeed");
+    return whole || one.format == "hf" || one.format == "accelerate";
+  });
+}
+
+std::vector<CheckpointFound> ReadAllLoose(Search& search, const std::vector<fs::path>& paths,
+                                          const CheckpointRules& rules) {
+  std::vector<LooseFile> files;
+  std::vector<CheckpointFound> unfinished;
+  for (const fs::path& path : paths) {
+    auto file = ReadLoose(search, path);
+    if (!file || (rules.format == "lightning" && file->found.format != "lightning")) continue;
+    const std::string name = path.filename().string();
+    if (IsNameOfUnfinished(name)) {
+      file->found.step = StepNamedBy(path.stem().string()).value;
+      unfinished.push_back(Unfinished(std::move(file->found)));
+    } else {
+      files.push_back(std::move(*file));
+    }
+  }
+  std::vector<CheckpointFound> found = ChooseLoose(std::move(files));
+  std::ranges::move(unfinished, std::back_inserter(found));
+  return found;
+}
+
 }  // namespace
 
 std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
@@ -408,43 +570,32 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
   Search search(cancel);
   const fs::path top(directory);
   if (!fs::is_directory(top, error)) return all;
-  const bool itself = rules.marker.empty() && (HasLatest(top) || HasEntry(search, top, ".distcp") ||
-                                               HasStart(search, top, "random_states_"));
-  if (itself) {
+  if (IsOneCheckpoint(search, top, rules)) {
     if (auto found = ReadDirectory(search, top, rules)) all.push_back(std::move(*found));
     return all;
   }
   std::vector<fs::path> loose;
+  std::vector<CheckpointFound> unfinished;
   for (const fs::path& path : search.Entries(top)) {
-    if (fs::is_directory(path, error)) {
-      const bool alias =
-          fs::is_symlink(path, error) && StepNamedBy(path.filename().string()).value == 0;
-      if (alias) continue;  // "latest": to one that is here under its own name
-      if (auto found = ReadDirectory(search, path, rules)) all.push_back(std::move(*found));
-    } else if (rules.marker.empty() && IsTorchFile(path) && !IsState(path.filename().string())) {
+    const std::string name = path.filename().string();
+    if (!fs::is_directory(path, error)) {
       loose.push_back(path);
+      continue;
     }
+    const bool alias = fs::is_symlink(path, error) && StepNamedBy(name).value == 0;
+    if (alias) continue;  // "latest": to one that is here under its own name
+    auto found = ReadDirectory(search, path, rules);
+    if (!found) continue;
+    const bool staged = rules.marker.empty() && IsNameOfUnfinished(name);
+    (staged ? unfinished : all).push_back(std::move(*found));
   }
   AskForStateOfOthers(all);
   AskForRanksOfOlder(search, rules.world, all);
-  // What a trainer with directories of its own leaves beside them is its result.
-  const bool trainers = std::ranges::any_of(all, [](const CheckpointFound& one) {
-    return one.format == "hf" || one.format == "accelerate";
-  });
-  if (trainers) return all;
-  std::vector<LooseFile> files;
-  for (const fs::path& path : loose) {
-    search.Begin();
-    CheckpointFound found{.path = path.string()};
-    found.format = path.extension() == ".ckpt" ? "lightning" : "torch";
-    found.why = search.WhyTorch(path);
-    if (found.why.empty()) found.why = search.WhyEnded();
-    found.complete = found.why.empty();
-    found.modified = WallMs(ModifiedMs(path));
-    const auto bytes = fs::file_size(path, error);
-    files.push_back({.found = std::move(found), .bytes = error ? 0 : bytes});
+  const bool torch = rules.format == "torch" || rules.format == "lightning";
+  if (rules.marker.empty() && (torch || (rules.format.empty() && !KeepsDirectories(all)))) {
+    std::ranges::move(ReadAllLoose(search, loose, rules), std::back_inserter(all));
   }
-  std::ranges::move(ChooseLoose(std::move(files)), std::back_inserter(all));
+  for (CheckpointFound& one : unfinished) all.push_back(Unfinished(std::move(one)));
   return all;
 }
 

@@ -5,12 +5,15 @@
 //   hf         checkpoint-N/        trainer_state.json of step N; weights whole, in files, FSDP's
 //                                   shards or DeepSpeed's; the state that others beside it have
 //   dcp        *.distcp             .metadata is there (written last), the files that it names
-//                                   too, and none of them was written since
+//                                   too, and none of them was written since; Lightning's meta.pt
 //   deepspeed  `latest`             the tag's model states and the optimizer states of every rank,
 //                                   or in the model states where these say so (no ZeRO)
 //   accelerate checkpoint_N/        as hf, and random_states_R.pkl of every rank, as far as older
 //                                   ones tell how many there were
 //   marker     any directory        the file that the user named
+//
+// What is in a directory tells its format; its name only where that says nothing yet. One under the
+// name of an unfinished save is found, and never complete.
 //
 // A directory of another form, with weights in it and a number in its name, is found, and never
 // complete: only the user knows which file is written last.
@@ -25,8 +28,9 @@
 namespace launch::agent {
 
 struct CheckpointRules {
-  std::string marker;  // checkpoint.complete_marker; empty = judged by the format
-  int world = 1;       // ranks of the job: as many parts belong to what each writes a part of
+  std::string marker;       // checkpoint.complete_marker; empty = judged by the format
+  int world = 1;            // ranks of the job: as many parts belong to what each writes a part of
+  std::string format = {};  // the only one that is read; empty = each by what it holds
 };
 
 // Every checkpoint directly below `directory`, and `directory` itself where it is one (DeepSpeed,

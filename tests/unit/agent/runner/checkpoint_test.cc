@@ -96,6 +96,18 @@ class CheckpointTest : public testing::Test {
   std::vector<CheckpointFound> Find(const std::string& marker = {}) const {
     return FindCheckpoints({.directory = dir_, .marker = marker});
   }
+  void WriteDcp(const std::string& name) const {
+    Write(name + "/__0_0.distcp", "x");
+    Write(name + "/.metadata", "m");
+  }
+  void WriteDeepSpeed(const std::string& name, const std::string& tag) const {
+    Write(name + "/" + tag + "/mp_rank_00_model_states.pt", Zip("m"));
+    Write(name + "/" + tag + "/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", Zip("o"));
+    Write(name + "/latest", tag);
+  }
+  std::vector<CheckpointFound> FindOf(const std::string& format, const std::string& in = {}) const {
+    return FindCheckpoints({.directory = dir_ + in, .marker = {}, .format = format});
+  }
   std::vector<CheckpointFound> FindFor(int world) const {
     return FindCheckpoints({.directory = dir_, .world = world});
   }
@@ -326,6 +338,23 @@ TEST_F(CheckpointTest, AnAccelerateSaveThatTheLastRanksHadNotFinishedIsNone) {
   EXPECT_EQ(NewestComplete(FindFor(3))->step, 1) << "it had fewer before";
 }
 
+// accelerate 1.15, save_accelerator_state and save_custom_state: by torch.save, the latter last.
+TEST_F(CheckpointTest, AnAccelerateSaveWhoseLastFilesAreTornIsNone) {
+  for (const std::string name : {"checkpoint_0/", "checkpoint_1/"}) {
+    Write(name + "model.safetensors", Safetensors(8));
+    Write(name + "random_states_0.pkl", Zip("p"));
+    Write(name + "custom_checkpoint_0.pkl", Zip("c"));
+  }
+  EXPECT_EQ(NewestComplete(Find())->step, 1);
+  Write("checkpoint_1/custom_checkpoint_0.pkl", Zip("c").substr(0, 60));
+  EXPECT_NE(Find()[0].why.find("custom_checkpoint_0.pkl"), std::string::npos);
+  fs::remove(dir_ + "/checkpoint_1/custom_checkpoint_0.pkl");
+  EXPECT_EQ(Find()[0].why, "custom_checkpoint_0.pkl is missing, checkpoint_0 has it");
+  Write("checkpoint_1/custom_checkpoint_0.pkl", Zip("c"));
+  Write("checkpoint_1/random_states_0.pkl", Zip("p").substr(0, 60));
+  EXPECT_EQ(NewestComplete(Find())->step, 0);
+}
+
 TEST_F(CheckpointTest, AccelerateSavesOfFewerRanksCountWhenTheJobGrowsAgain) {
   for (const int step : {10, 20, 30}) {
     const std::string name = "checkpoint_" + std::to_string(step) + "/";
@@ -454,6 +483,128 @@ TEST_F(CheckpointTest, OfTheFilesOfOneStepTakesTheModel) {
   Write("best.pt", Zip("m"));
   ASSERT_EQ(Find().size(), 1u);
   EXPECT_EQ(Find()[0].path, dir_ + "/model_100.pt");
+}
+
+// transformers 4.36 to 4.39 save into tmp-checkpoint-N and rename it at the end.
+TEST_F(CheckpointTest, NeverTakesWhatASaveThatDidNotFinishWroteInto) {
+  WriteHf(100);
+  WriteDeepSpeed("tmp-checkpoint-120", "global_step120");
+  WriteDcp("step-130.tmp");
+  WriteDcp(".step-140");
+  for (const char* const format : {"auto", "deepspeed", "hf", "dcp"}) {
+    for (const CheckpointFound& one : FindOf(format)) EXPECT_LE(one.complete ? one.step : 0, 100);
+  }
+  EXPECT_EQ(NewestComplete(Find())->step, 100);
+  fs::remove_all(dir_ + "/checkpoint-100");
+  EXPECT_EQ(NewestComplete(Find()), nullptr);
+  EXPECT_EQ(Find().at(0).why, "its name is that of a save that did not finish");
+  Write("step_5.pt", Zip("x"));
+  Write("step_6.tmp.pt", Zip("x"));
+  Write("tmp8f3k2a1x.pt", Zip("x"));
+  EXPECT_EQ(NewestComplete(Find())->step, 5);
+}
+
+TEST_F(CheckpointTest, WhatIsInADirectoryTellsItsFormatBeforeItsName) {
+  for (const std::string name : {"checkpoint-100", "checkpoint_100", "checkpoint_7b_100"}) {
+    WriteDcp(name);
+    EXPECT_EQ(Find().at(0).format, "dcp");
+    EXPECT_TRUE(Find().at(0).complete) << name << Find().at(0).why;
+    EXPECT_EQ(FindOf("dcp").at(0).step, 100);
+    fs::remove(dir_ + "/" + name + "/.metadata");
+    EXPECT_EQ(Find().at(0).why, ".metadata is missing: the save did not finish");
+    fs::remove_all(dir_ + "/" + name);
+  }
+  for (const std::string name : {"checkpoint-7b", "checkpoint_7b", "run"}) {
+    WriteDeepSpeed(name, "global_step12");
+    for (const char* const format : {"auto", "deepspeed"}) {
+      for (const std::string& in : {std::string(), "/" + name}) {
+        const auto found = FindOf(format, in);
+        ASSERT_EQ(found.size(), 1u) << name << in;
+        EXPECT_TRUE(found[0].complete) << name << in << found[0].why;
+        EXPECT_EQ(found[0].format, "deepspeed");
+        EXPECT_EQ(found[0].step, 12);
+      }
+    }
+    fs::remove_all(dir_ + "/" + name);
+  }
+}
+
+TEST_F(CheckpointTest, ATrainerThatLeftItsSaveToDeepSpeedHasNotFinished) {
+  Write("checkpoint-80/config.json", "{}");
+  Write("checkpoint-80/training_args.bin", Zip("a"));
+  WriteDeepSpeed("checkpoint-80", "global_step80");
+  for (const char* const format : {"auto", "hf", "deepspeed"}) {
+    EXPECT_EQ(FindOf(format).at(0).why, "trainer_state.json is missing");
+  }
+  Write("checkpoint-80/trainer_state.json", R"({"global_step": 80})");
+  for (const char* const format : {"auto", "hf", "deepspeed"}) {
+    EXPECT_TRUE(FindOf(format).at(0).complete) << FindOf(format).at(0).why;
+  }
+  for (const std::string name : {"checkpoint_90", "step_90"}) {  // accelerate's tag
+    WriteDeepSpeed(name, "pytorch_model");
+    for (const char* const format : {"auto", "accelerate", "deepspeed"}) {
+      EXPECT_EQ(FindOf(format).at(0).why, "no random_states_R.pkl") << name << format;
+    }
+    Write(name + "/random_states_0.pkl", "p");
+    EXPECT_TRUE(Find().at(0).complete) << name << Find().at(0).why;
+    fs::remove_all(dir_ + "/" + name);
+  }
+}
+
+TEST_F(CheckpointTest, TheFormatThatTheUserNamesChoosesTheReader) {
+  WriteHf(40);
+  Write("step_50.pt", Zip("x"));
+  EXPECT_EQ(FindOf("auto").at(0).step, 40) << "what a trainer left beside";
+  EXPECT_EQ(FindOf("torch").at(0).step, 50);
+  WriteDcp("checkpoint-60");
+  EXPECT_EQ(FindOf("dcp").at(0).step, 60);
+  EXPECT_EQ(FindOf("hf").at(0).why, "trainer_state.json is missing");
+  EXPECT_EQ(NewestComplete(FindOf("hf"))->step, 40);
+  WriteHf(70);
+  WriteDcp("checkpoint-70/pytorch_model_fsdp_0");
+  EXPECT_EQ(FindOf("dcp").at(0).step, 70);
+  EXPECT_TRUE(FindOf("deepspeed").empty());
+}
+
+TEST_F(CheckpointTest, WhatLiesBesideWholeDirectoriesIsTheirResult) {
+  Write("step_50.pt", Zip("x"));
+  Write("step-40/__0_0.distcp", "x");
+  EXPECT_EQ(NewestComplete(Find())->step, 50);
+  Write("step-40/.metadata", "m");
+  EXPECT_EQ(NewestComplete(Find())->step, 40);
+}
+
+// lightning_fabric's FSDPStrategy.save_checkpoint, with state_dict_type="sharded".
+TEST_F(CheckpointTest, NeedsWhatLightningWritesBehindItsShards) {
+  WriteDcp("epoch=0-step=40.ckpt");
+  EXPECT_EQ(Find().at(0).why, "meta.pt is missing: the save did not finish");
+  Write("epoch=0-step=40.ckpt/meta.pt", Zip("x"));
+  EXPECT_TRUE(Find().at(0).complete) << Find().at(0).why;
+  EXPECT_EQ(FindOf("lightning").at(0).step, 40);
+  WriteDcp("epoch=1-step=80.ckpt");
+  Write("epoch=1-step=80.ckpt/meta.pt", "half");
+  EXPECT_EQ(NewestComplete(Find())->step, 40);
+  fs::rename(dir_ + "/epoch=0-step=40.ckpt", dir_ + "/step-40");
+  fs::rename(dir_ + "/epoch=1-step=80.ckpt", dir_ + "/step-80");
+  fs::remove(dir_ + "/step-80/meta.pt");
+  EXPECT_EQ(Find().at(0).why, "meta.pt is missing, step-40 has it");
+}
+
+TEST_F(CheckpointTest, NeedsTheIndexOfShards) {
+  WriteHf(10);
+  fs::remove(dir_ + "/checkpoint-10/model.safetensors");
+  Write("checkpoint-10/model-00001-of-00002.safetensors", Safetensors(8));
+  EXPECT_EQ(Find()[0].why,
+            "model-00001-of-00002.safetensors is one of several, and the index that names them is "
+            "missing");
+  Write("checkpoint-10/model.safetensors.index.json",
+        R"({"weight_map":{"a":"model-00001-of-00002.safetensors",
+                          "b":"model-00002-of-00002.safetensors"}})");
+  EXPECT_EQ(Find()[0].why, "weights model-00002-of-00002.safetensors are missing");
+  Write("checkpoint-10/model-00002-of-00002.safetensors", Safetensors(8));
+  EXPECT_TRUE(Find()[0].complete) << Find()[0].why;
+  Write("checkpoint-10/model_1.safetensors", Safetensors(8) + "x");  // of a second model
+  EXPECT_FALSE(Find()[0].complete);
 }
 
 TEST_F(CheckpointTest, BelievesTheUsersMarker) {
