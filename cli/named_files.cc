@@ -108,8 +108,8 @@ Result<void> AddFilesOfTexts(const JobSpec& spec, std::map<std::string, std::str
     const std::size_t before = files.size();
     const WrittenCounts counts = CountsIn(*script, LineOptions(spec, files));
     // Where there are too many, numbers stand in configurations rather than in scripts.
-    for (const ShellWalk::Kind kind : {ShellWalk::Kind::kConfig, ShellWalk::Kind::kScript,
-                                       ShellWalk::Kind::kProgram, ShellWalk::Kind::kPython}) {
+    for (const ShellWalk::Kind kind :
+         {ShellWalk::Kind::kConfig, ShellWalk::Kind::kScript, ShellWalk::Kind::kProgram}) {
       for (const auto& [named, wanted] : counts.wanted) {
         if (wanted.kind != kind) continue;
         if (files.size() >= kMaxContextFiles) return {};
@@ -125,6 +125,18 @@ Result<void> AddFilesOfTexts(const JobSpec& spec, std::map<std::string, std::str
     if (files.size() == before) break;
   }
   return {};
+}
+
+// Those of Python programs, by whose habits they are started.
+void AddPythonTexts(const JobSpec& spec, std::map<std::string, std::string>& files) {
+  const auto script = ReadShell(spec.run);
+  if (!script) return;
+  const WrittenCounts counts = CountsIn(*script, LineOptions(spec, files));
+  for (const auto& [named, wanted] : counts.wanted) {
+    if (files.size() >= kMaxContextFiles) return;
+    if (wanted.kind != ShellWalk::Kind::kPython) continue;
+    if (auto text = ReadBounded(wanted.path)) files[named] = std::move(*text);
+  }
 }
 
 // The Python script that the ranks run, by whose habits it is started; empty where the line names
@@ -182,6 +194,7 @@ Result<std::map<std::string, std::string>> ReadNamedFiles(const JobSpec& spec) {
   if (!script.empty() && files.size() < kMaxContextFiles && files.count(script) == 0) {
     if (auto text = ReadBounded(From(spec.workdir, script))) files[script] = std::move(*text);
   }
+  AddPythonTexts(spec, files);
   return files;
 }
 

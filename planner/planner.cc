@@ -98,8 +98,8 @@ Finding IdsOfAgent(const NodeShare& share) {
                      "compare the UUIDs with those of nvidia-smi -L there");
 }
 
-std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const RankLayout& layout,
-                            const Plan& plan) {
+std::vector<Finding> Advice(const PlanInput& input, const LaunchLine& line, const Demand& demand,
+                            const RankLayout& layout, const Plan& plan) {
   const JobSpec& spec = input.spec;
   std::vector<Finding> advice;
   if (!plan.memory.peak_gib) {
@@ -155,7 +155,7 @@ std::vector<Finding> Advice(const PlanInput& input, const Demand& demand, const 
     advice.push_back(IdsOfAgent(*subset));
   }
   const bool uneven =
-      plan.device != DeviceClass::kCpu &&
+      plan.device != DeviceClass::kCpu && !line.drives_all_gpus &&
       std::any_of(layout.nodes.begin(), layout.nodes.end(), [](const NodeShare& share) {
         return static_cast<int>(share.gpus.size()) != share.processes;
       });
@@ -457,7 +457,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, HardCoded(choices.job, line, input.context.files, plan));
   if (auto finding = OnlyNccl(line, input.context.files, plan.device))
     plan.warnings.push_back(std::move(*finding));
-  Append(plan.warnings, Advice(input, demand, layout, plan));
+  Append(plan.warnings, Advice(input, line, demand, layout, plan));
   Append(plan.warnings, MixedGpus(layout, plan));
   Append(plan.warnings, SecretsInClear(spec));
   NameTheWay(plan);

@@ -106,6 +106,7 @@ class LineReader {
       }
       LAUNCH_ASSIGN_OR_RETURN(LaunchLine line,
                               ReadNodeLine(text, script_, options_, own->why, own->count));
+      line.drives_all_gpus = own->one_process;
       if (own->nodes.value_or(1) > 1 && !line.nodes_min)
         line.nodes_min = line.nodes_max = own->nodes;
       TakeProgramDevices(counts, line);
@@ -166,20 +167,26 @@ class LineReader {
   // The first of the text's Python programs, also of scripts that it runs, that starts its
   // processes itself.
   std::optional<OwnProcesses> OwnProcessesAmong(const WrittenCounts& counts) const {
-    for (const std::vector<ShellWord>& words : counts.python) {
-      const ShellScript one{{ShellCommand{words, {}, "", 0}}, false};
+    std::optional<OwnProcesses> drives;  // of one process
+    bool ranks = false;                  // another program takes its place from its environment
+    for (const PythonCall& call : counts.python) {
+      const ShellScript one{{ShellCommand{call.words, {}, "", 0}}, false};
       LineReader reader(one, options_);
       if (!reader.ExecLast()) continue;
-      const LaunchLine& line = reader.line_;
-      if (auto own = StartsProcesses(line, HabitsOf(line, options_.files))) return own;
+      reader.line_.place = call.place;
+      const ScriptHabits habits = HabitsOf(reader.line_, options_.files);
+      ranks = ranks || habits.takes_ranks;
+      auto own = StartsProcesses(reader.line_, habits);
+      if (own && !own->one_process) return own;
+      if (own && !drives) drives = std::move(own);
     }
-    return std::nullopt;
+    return ranks ? std::nullopt : drives;
   }
 
   // The most that a Python program of the text, also of scripts that it runs, has in its flags.
   void TakeDevicesAmong(const WrittenCounts& counts, LaunchLine& line) const {
-    for (const std::vector<ShellWord>& words : counts.python) {
-      const ShellScript one{{ShellCommand{words, {}, "", 0}}, false};
+    for (const PythonCall& call : counts.python) {
+      const ShellScript one{{ShellCommand{call.words, {}, "", 0}}, false};
       LineReader reader(one, options_);
       if (!reader.ExecLast()) continue;
       reader.line_.read.clear();

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "planner/line/launcher_words.h"
+
 namespace launch {
 namespace {
 
@@ -45,17 +47,6 @@ std::optional<PythonProgram> PythonProgramOf(const std::vector<ShellWord>& words
   return std::nullopt;
 }
 
-std::string FileOfPython(const std::vector<ShellWord>& words, std::size_t first) {
-  const auto program = PythonProgramOf(words, first);
-  if (!program || program->runs == PythonRuns::kText) return {};
-  std::string file = program->name;
-  if (program->runs == PythonRuns::kModule) {
-    std::replace(file.begin(), file.end(), '.', '/');
-    file += ".py";
-  }
-  return file.ends_with(".py") ? file : std::string();
-}
-
 std::optional<std::size_t> UvProgramAt(const std::vector<ShellWord>& words, std::size_t first) {
   constexpr std::array<std::string_view, 16> kValues = {
       "--extra",    "--with",       "--env-file",          "--package",   "--python",        "-p",
@@ -75,6 +66,20 @@ std::optional<std::size_t> UvProgramAt(const std::vector<ShellWord>& words, std:
     }
   }
   return std::nullopt;
+}
+
+std::vector<std::string> PythonFilesOf(const std::vector<ShellWord>& words) {
+  if (words.empty()) return {};
+  if (!IsPython(words[0].value)) return {words[0].value};
+  const auto program = PythonProgramOf(words, 0);
+  if (!program || program->runs == PythonRuns::kText || program->name.empty()) return {};
+  if (program->runs == PythonRuns::kScript) return {program->name};
+  return ModuleFiles(program->name);
+}
+
+std::vector<std::string> ModuleFiles(std::string module) {
+  std::ranges::replace(module, '.', '/');
+  return {module + ".py", module + "/__main__.py"};
 }
 
 }  // namespace launch

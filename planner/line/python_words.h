@@ -27,11 +27,15 @@ std::optional<PythonProgram> PythonProgramOf(const std::vector<ShellWord>& words
 // The module that words[i] alone makes an interpreter run: "-m pkg", "-um pkg", "-mpkg".
 std::optional<PythonProgram> ModuleAt(const std::vector<ShellWord>& words, std::size_t i);
 
-// "train.py", and "pkg/train.py" of `-m pkg.train`, as far as the words tell; empty: none.
-std::string FileOfPython(const std::vector<ShellWord>& words, std::size_t first);
-
 // `uv run -m pkg a`, `uv run train.py`: where the module's flag or the script stands behind
 // words[first]. Absent: it is no uv, or runs another program.
 std::optional<std::size_t> UvProgramAt(const std::vector<ShellWord>& words, std::size_t first);
+
+// "pkg/mod.py" and "pkg/mod/__main__.py" of "pkg.mod".
+std::vector<std::string> ModuleFiles(std::string module);
+
+// Where the text of the program may lie that the words run: those of `python -m pkg.mod`, the
+// script itself of `python a.py` and `./a.py`.
+std::vector<std::string> PythonFilesOf(const std::vector<ShellWord>& words);
 
 }  // namespace launch

@@ -50,14 +50,24 @@ bool Assigns(const std::string& text, std::string_view target) {
   return false;
 }
 
+bool RunsPython(const LaunchLine& line) { return line.python || line.script.ends_with(".py"); }
+
+// The module's name of `python -m pkg.mod` and of `torchrun -m pkg.mod`; empty: a script.
+std::string ModuleOf(const LaunchLine& line) {
+  if (line.module) return line.script;
+  for (std::size_t i = 0; line.script == "-m" && i < line.arguments.size(); ++i)
+    if (const auto module = ModuleAt(line.arguments, i)) return module->name;
+  return {};
+}
+
 const std::string* TextOf(const LaunchLine& line, const std::map<std::string, std::string>& files) {
-  std::string file = line.script;
-  if (line.python && file == "-m") {
-    std::vector<ShellWord> words(1);
-    words.insert(words.end(), line.arguments.begin(), line.arguments.end());
-    file = FileOfPython(words, 0);
-  }
-  return file.empty() ? nullptr : TextsAt(files, line.place).Find(file);
+  if (line.script.empty()) return nullptr;
+  const TextsAt texts(files, line.place);
+  const std::string module = ModuleOf(line);
+  if (module.empty()) return texts.Find(line.script);
+  for (const std::string& file : ModuleFiles(module))
+    if (const std::string* const text = texts.Find(file)) return text;
+  return nullptr;
 }
 
 // `subprocess.run(["torchrun", "--nproc_per_node", ...])`, `os.system(f"torchrun --standalone")`.
@@ -84,6 +94,17 @@ std::string LauncherStartedIn(const std::string& squeezed) {
   for (const Spelling& one : kSpellings)
     if (Has(joined, one.text)) return std::string(one.launcher);
   return {};
+}
+
+// "nn.DataParallel(", "=DataParallel(", not "FullyShardedDataParallel(" nor a class of that name.
+bool MakesDataParallel(const std::string& squeezed) {
+  constexpr std::string_view kCall = "DataParallel(";
+  for (std::size_t at = squeezed.find(kCall); at != std::string::npos;
+       at = squeezed.find(kCall, at + 1)) {
+    const std::string_view before(squeezed.data(), at);
+    if (before.empty() || !IsNameChar(before.back()) || before.ends_with("return")) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -117,7 +138,13 @@ ScriptHabits HabitsIn(std::string_view text) {
       habits.spawns = "torch.distributed.run";
     if (habits.spawns.empty()) habits.spawns = LauncherStartedIn(squeezed);
   }
-  const bool one_process = Has(squeezed, "nn.DataParallel(") && !Has(squeezed, "Distributed") &&
+  // Its own processes, each of which is told its rank.
+  const bool each_process = Has(squeezed, "torch.multiprocessing") &&
+                            Has(squeezed, "Process(target=") &&
+                            Has(squeezed, "init_process_group(") && !Has(squeezed, "RANK\"");
+  if (habits.spawns.empty() && each_process) habits.spawns = "mp.Process";
+  habits.takes_ranks = Has(squeezed, "\"LOCAL_RANK\"") || Has(squeezed, "\"RANK\"");
+  const bool one_process = MakesDataParallel(squeezed) && !Has(squeezed, "Distributed") &&
                            !Has(squeezed, "init_process_group(") && !Has(squeezed, "LOCAL_RANK");
   if (one_process) habits.drives_all = "nn.DataParallel";
   constexpr std::array<std::string_view, 3> kNccl = {"init_process_group(\"nccl\"",
@@ -132,13 +159,13 @@ ScriptHabits HabitsIn(std::string_view text) {
 }
 
 ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::string>& files) {
-  const std::string* text = line.python ? TextOf(line, files) : nullptr;
+  const std::string* text = RunsPython(line) ? TextOf(line, files) : nullptr;
   return text == nullptr ? ScriptHabits{} : HabitsIn(*text);
 }
 
 bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::string>& files,
                    std::string_view name) {
-  const std::string* text = line.python ? TextOf(line, files) : nullptr;
+  const std::string* text = RunsPython(line) ? TextOf(line, files) : nullptr;
   if (text == nullptr || !Has(*text, name)) return false;
   const std::string squeezed = Squeezed(*text);
   const std::string quoted = "\"" + std::string(name) + "\"";
@@ -146,14 +173,6 @@ bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::stri
 }
 
 namespace {
-
-// "pkg.train" of `python -m pkg.train`; empty: it is a script.
-std::string ModuleOf(const LaunchLine& line) {
-  for (std::size_t i = 0; line.script == "-m" && i + 1 < line.arguments.size(); ++i) {
-    if (line.arguments[i].value == "-m") return line.arguments[i + 1].value;
-  }
-  return {};
-}
 
 // By which one process tells Ray how many others it wants: verl, NeMo-RL, AReaL, SkyRL.
 constexpr std::array<std::string_view, 4> kRayGpus = {
@@ -174,7 +193,7 @@ std::string ValueOf(const auto& keys, std::string_view word) {
 }  // namespace
 
 std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits) {
-  if (!line.python && !line.script.ends_with(".py")) return std::nullopt;
+  if (!RunsPython(line)) return std::nullopt;
   const std::string module = ModuleOf(line);
   const std::string& program = module.empty() ? line.script : module;
   const auto own = [&program](const std::string& how) {
@@ -235,6 +254,7 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
   if (found.why.empty() && !habits.drives_all.empty()) {
     found.why = program + " drives all GPUs from one process (" + habits.drives_all + ")";
     found.count = 1;
+    found.one_process = true;
   }
   // pytorch/examples imagenet: each machine starts a process for each of its GPUs.
   if (of_machines && world) {

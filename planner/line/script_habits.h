@@ -21,6 +21,7 @@ struct ScriptHabits {
   std::string spawns;  // "mp.spawn"; empty: none
   // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel"; empty: none.
   std::string drives_all;
+  bool takes_ranks = false;   // it names RANK or LOCAL_RANK
   bool sets_devices = false;  // os.environ["CUDA_VISIBLE_DEVICES"] = ...
   bool submits = false;       // to Slurm, by way of submitit
   bool only_nccl = false;     // init_process_group("nccl"), and nothing of gloo or of a choice
@@ -40,9 +41,10 @@ struct OwnProcesses {
   std::string why;
   std::optional<int> count;  // of one node, where the line names it
   std::optional<int> nodes;
-  bool ray = false;       // one process asks a Ray cluster for all others
-  int ray_nodes = 1;      // that it asks the cluster for
-  bool one_rank = false;  // the line names the same machine of several for every node
+  bool one_process = false;  // which drives all GPUs
+  bool ray = false;          // one process asks a Ray cluster for all others
+  int ray_nodes = 1;         // that it asks the cluster for
+  bool one_rank = false;     // the line names the same machine of several for every node
   std::string_view nodes_flag = "--num-machines";
   std::string_view rank_flags =
       "--machine-rank $NODE_RANK --dist-url tcp://$MASTER_ADDR:$MASTER_PORT";

@@ -73,6 +73,20 @@ std::size_t ScriptBehind(const std::vector<ShellWord>& words, std::size_t first)
   return i;
 }
 
+// Index of the interpreter among the words of a command, or of what is started as a program of it;
+// their number: there is none.
+std::size_t PythonAt(const std::vector<ShellWord>& words) {
+  const std::size_t first = PartsOf({words, {}, "", 0}).first;
+  if (first >= words.size()) return words.size();
+  if (words[first].value == "echo" || words[first].value == "printf") return words.size();
+  if (const auto uv = UvProgramAt(words, first)) return *uv;
+  const auto from = words.begin() + static_cast<std::ptrdiff_t>(first);
+  auto found =
+      std::find_if(from, words.end(), [](const ShellWord& word) { return IsPython(word.value); });
+  if (found == words.end() && from->value.ends_with(".py")) found = from;
+  return static_cast<std::size_t>(found - words.begin());
+}
+
 class CountReader {
  public:
   CountReader(const LaunchLineOptions& options, ShellWalk::Decides decides)
@@ -181,18 +195,12 @@ class CountReader {
   // Also behind programs that start it: `uv run python train.py`, `apptainer exec x.sif python`.
   void NotePython(const std::vector<ShellWord>& words) {
     constexpr std::size_t kMostCommands = 32;  // texts may be hostile
-    const std::size_t first = PartsOf({words, {}, "", 0}).first;
-    if (python_.size() == kMostCommands || first >= words.size()) return;
-    const bool says = words[first].value == "echo" || words[first].value == "printf";
-    const auto uv = UvProgramAt(words, first);
-    const auto python =
-        uv ? words.begin() + static_cast<std::ptrdiff_t>(*uv)
-           : std::find_if(words.begin() + static_cast<std::ptrdiff_t>(first), words.end(),
-                          [](const ShellWord& word) { return IsPython(word.value); });
-    if (says || python == words.end()) return;
-    std::vector<ShellWord> call(python, words.end());
-    if (uv) {
-      ShellWord interpreter = words[first];
+    if (python_.size() == kMostCommands) return;
+    const std::size_t first = PythonAt(words);
+    std::vector<ShellWord> call(words.begin() + static_cast<std::ptrdiff_t>(first), words.end());
+    if (call.empty()) return;
+    if (first == UvProgramAt(words, PartsOf({words, {}, "", 0}).first)) {
+      ShellWord interpreter = call.front();
       interpreter.raw = interpreter.value = "python";
       call.insert(call.begin(), std::move(interpreter));
     }
@@ -202,9 +210,8 @@ class CountReader {
       word.value = std::move(*value);
       word.fixed = true;
     }
-    if (const std::string path = FileOfPython(call, 0); !path.empty())
-      walk_.Want(path, ShellWalk::Kind::kPython);
-    python_.push_back(std::move(call));
+    for (const std::string& file : PythonFilesOf(call)) walk_.Want(file, ShellWalk::Kind::kPython);
+    python_.push_back({std::move(call), walk_.place()});
   }
 
   // What a call asks for, beside those before it.
@@ -674,7 +681,7 @@ class CountReader {
   std::string on_cpu_;
   std::string hostfile_unread_;
   WrittenCounts calls_;
-  std::vector<std::vector<ShellWord>> python_;
+  std::vector<PythonCall> python_;
   std::set<std::int64_t> together_;  // devices of commands at the same time
   bool calls_together_ = false;      // a launcher's
   bool left_together_ = false;       // those of a command in the background

@@ -17,6 +17,12 @@
 
 namespace launch {
 
+// The words of a Python program from the interpreter, or `./train.py`, on, and where it is started.
+struct PythonCall {
+  std::vector<ShellWord> words;
+  ShellPlace place;
+};
+
 struct WrittenCounts {
   ProcsWord procs = ProcsWord::kNone;
   int procs_number = 0;
@@ -48,7 +54,7 @@ struct WrittenCounts {
   // Shell scripts that it runs, in the order of their calls, and those that are not at hand.
   std::vector<ShellWalk::CalledText> scripts;
   std::vector<std::string> unread;
-  std::vector<std::vector<ShellWord>> python;  // commands of Python programs, the first of them
+  std::vector<PythonCall> python;  // the first of them
   // RANK, MASTER_ADDR and the like that the text gives values of its own.
   std::set<std::string, std::less<>> place_set;
   std::string_view needs_world;    // a launcher of its own that takes WORLD_SIZE for all nodes

@@ -47,6 +47,18 @@ TEST_F(NamedFiles, HoldTheShellScriptThatRunStarts) {
   EXPECT_EQ(*files, (std::map<std::string, std::string>{{"train.sh", "torchrun train.py\n"}}));
 }
 
+TEST_F(NamedFiles, HoldThePythonProgramsOfTheText) {
+  Write("train.sh", "cd src\nuv run python -u train.py\npython -m pkg.eval\n./tool.py\n");
+  for (const char* name : {"src/train.py", "src/pkg/eval.py", "src/tool.py", "src/other.py"})
+    Write(name, "import torch\n");
+  spec_.run = "pip install x && bash train.sh";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files) << FormatError(files.error());
+  EXPECT_EQ(files->size(), 4U);
+  for (const char* name : {"train.sh", "src/train.py", "src/pkg/eval.py", "src/tool.py"})
+    EXPECT_EQ(files->count(name), 1U) << name;
+}
+
 TEST_F(NamedFiles, FollowAccelerateToTheFileOfDeepspeed) {
   Write("acc.yaml",
         "distributed_type: DEEPSPEED\ndeepspeed_config:\n"
