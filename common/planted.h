@@ -17,6 +17,7 @@ enum class Bug {
   kSilentIsDead,         // a silent node's ranks are given up and replaced
   kUncheckedRestart,     // an agent offers its GPUs after a restart without looking
   kLostExit,             // exits from before an agent restart are not told
+  kOldCancel,            // a cancel of before the store went back ends what it does not know
   kKeptDirectory,        // a node is never told that it may forget an attempt
   kAckWithoutRecord,     // an exit is acknowledged, but not written down
   kForgottenQuarantine,  // a quarantine ends when the agent that asked for it is started again

@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "common/planted.h"
+
 namespace launch::controller {
 namespace {
 
@@ -95,7 +97,8 @@ void KeepUnknown(Draft& draft, const NodeId& node, const AllocationStatus& statu
   if (holds_none) draft.live().nodes.at(node).strangers[status.key] = draft.wall();
   const auto job = state.jobs.find(status.key.job);
   const bool is_here = job != state.jobs.end();
-  if (is_here && !job->second.cancelled_by.empty() && state.live.cancelled.contains(job->first)) {
+  const bool cancelled = is_here && !job->second.cancelled_by.empty();
+  if (cancelled && (state.live.cancelled.contains(job->first) || Planted(Bug::kOldCancel))) {
     StopUnknownOn(draft, node, status.key);
     return;
   }

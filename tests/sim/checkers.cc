@@ -39,7 +39,17 @@ void World::Signals(std::size_t process, const Key& key, StopCause cause) {
     return;
   const auto attempt = attempts_.find(key);
   const auto job = jobs_.find(key.job);
-  if (attempt == attempts_.end() || job == jobs_.end()) return;
+  if (attempt == attempts_.end()) {
+    const auto fenced = fence_asked.find(it.node);
+    const bool word = release_told.contains(key) || cancelled_since_.contains(key.job) ||
+                      (fenced != fence_asked.end() && it.began <= fenced->second);
+    if (it.unknown && cause == StopCause::kStale && !word && !stop_sent_.contains(key)) {
+      Violation("C3 rank " + std::to_string(it.rank) + " of " + ToString(key) +
+                ", which the store does not know, is signalled, and nobody asked for it");
+    }
+    return;
+  }
+  if (job == jobs_.end()) return;
   // What a store that went back gave the same number runs elsewhere.
   if (std::ranges::find(attempt->second.nodes, it.node) == attempt->second.nodes.end()) return;
   const AttemptPhase phase = attempt->second.phase;
@@ -56,6 +66,8 @@ void World::JobCommitted(const JobRecord& job, const std::set<GpuUuid>& quaranti
   const auto [key, fresh_key] = keys_.emplace(job.idempotency_key, job.id);
   if (!fresh_key && key->second != job.id) Violation("C1 two jobs of one key");
   const auto before = jobs_.find(job.id);
+  const bool was_cancelled = before != jobs_.end() && !before->second.cancelled_by.empty();
+  if (!job.cancelled_by.empty() && !was_cancelled) cancelled_since_.insert(job.id);
   if (before != jobs_.end()) {
     if (job.attempts < before->second.attempts) Violation("C5 an attempt number fell");
     // It may have ended in the same commit.
@@ -214,6 +226,7 @@ void World::StoreWentBack(const std::map<std::string, controller::Entity>& rows,
         attempt.phase == AttemptPhase::kStopping || attempt.phase == AttemptPhase::kEnded;
     if (ends) stop_sent_.insert(key);
   }
+  cancelled_since_.clear();
   std::map<std::string, JobId> acknowledged = std::move(submitted);
   acknowledged.merge(lost);
   submitted.clear();

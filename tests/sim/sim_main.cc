@@ -48,6 +48,7 @@ const std::map<std::string, Bug> kBugs = {
     {"silent-is-dead", Bug::kSilentIsDead},
     {"unchecked-restart", Bug::kUncheckedRestart},
     {"lost-exit", Bug::kLostExit},
+    {"old-cancel", Bug::kOldCancel},
     {"kept-directory", Bug::kKeptDirectory},
     {"forgotten-quarantine", Bug::kForgottenQuarantine},
     {"forgotten-cancel", Bug::kForgottenCancel},

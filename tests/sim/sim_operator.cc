@@ -104,9 +104,15 @@ void SimCluster::ReleaseQuarantine(const std::string& node, bool retest, std::in
     std::optional<controller::Event> event;
     std::set<GpuUuid> gpus;
     for (const auto& [gpu, record] : controller_.state().quarantine) {
-      if (record.node.value == node) gpus.insert(gpu);
+      if (record.node.value != node) continue;
+      gpus.insert(gpu);
+      if (!retest) world_.release_told.insert(record.key);
     }
     if (gpus.empty()) return event;
+    const auto live = controller_.state().live.nodes.find(NodeId{node});
+    if (!retest && live != controller_.state().live.nodes.end()) {
+      for (const auto& [key, since] : live->second.strangers) world_.release_told.insert(key);
+    }
     if (!retest) world_.release_asked = gpus;
     const auto action =
         retest ? controller::QuarantineAction::kRetest : controller::QuarantineAction::kRelease;
@@ -228,7 +234,9 @@ void SimCluster::EndUnknown() {
     if (!world_.reinstalled.contains(NodeId{name})) continue;
     bool holds = false;
     for (const auto& [gpu, record] : state.quarantine) {
-      if (record.node.value == name) holds = world_.release_asked.insert(gpu).second || holds;
+      if (record.node.value != name) continue;
+      world_.release_told.insert(record.key);
+      holds = world_.release_asked.insert(gpu).second || holds;
     }
     if (!holds) continue;
     controller_.Post(controller::event::Quarantine{RequestId{next_request_++}, Operator(),
@@ -245,6 +253,7 @@ void SimCluster::EndUnknown() {
   }
   for (const Key& key : unknown) {
     ++world_.coverage.acts["end of an unknown attempt"];
+    world_.release_told.insert(key);
     for (const auto& [gpu, record] : state.quarantine) {
       if (record.key == key) world_.release_asked.insert(gpu);
     }

@@ -93,6 +93,7 @@ class World {
   std::function<bool(const NodeId&)> was_heard = [](const NodeId&) { return true; };
   bool went_back() const { return went_back_.has_value(); }
   std::set<GpuUuid> release_asked;                       // by an operator, without an answer yet
+  std::set<Key> release_told;                            // for whom he ever released a GPU
   std::set<JobId> requeue_asked;                         // somebody wanted it to run again
   std::map<JobId, std::int64_t> end_asked;               // its cancel or requeue: the last time
   std::map<NodeId, std::int64_t> fence_asked;            // the last time that it was called dead
@@ -160,6 +161,7 @@ class World {
   std::set<NodeId> drained_;                        // before the commit that is looked at
   const Process* NewestOf(const Key& key, Rank rank) const;
   std::set<Key> stop_sent_;                      // by a store that is gone
+  std::set<JobId> cancelled_since_;              // that this store knows
   std::optional<std::int64_t> went_back_;        // when the store last did
   std::vector<controller::AttemptRecord> made_;  // by the commit that is looked at
 };
