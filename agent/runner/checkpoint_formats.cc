@@ -503,6 +503,18 @@ void AskForRanksOfOlder(const Search& search, int world, std::vector<CheckpointF
                 std::to_string(search.RanksOf(before->path));
 }
 
+// Under a name as best_step_80, beside those that a script resumes from.
+void LeaveOutResults(std::vector<CheckpointFound>& all) {
+  const auto is_resumed_from = [](const CheckpointFound& one) {
+    const FileRole role = RoleNamedBy(fs::path(one.path).filename().string());
+    return role == FileRole::kResume || role == FileRole::kLast;
+  };
+  const bool whole = std::ranges::any_of(all, [&](const CheckpointFound& one) {
+    return one.complete && one.step > 0 && is_resumed_from(one);
+  });
+  if (whole) std::erase_if(all, [&](const CheckpointFound& one) { return !is_resumed_from(one); });
+}
+
 CheckpointFound Unfinished(CheckpointFound found) {
   found.complete = false;
   found.why = "its name is that of a save that did not finish";
@@ -555,7 +567,7 @@ std::vector<CheckpointFound> ReadAllLoose(Search& search, const std::vector<fs::
       files.push_back(std::move(*file));
     }
   }
-  std::vector<CheckpointFound> found = ChooseLoose(std::move(files));
+  std::vector<CheckpointFound> found = ChooseLoose(std::move(files), rules.world);
   std::ranges::move(unfinished, std::back_inserter(found));
   return found;
 }
@@ -591,6 +603,7 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
   }
   AskForStateOfOthers(all);
   AskForRanksOfOlder(search, rules.world, all);
+  if (rules.marker.empty()) LeaveOutResults(all);
   const bool torch = rules.format == "torch" || rules.format == "lightning";
   if (rules.marker.empty() && (torch || (rules.format.empty() && !KeepsDirectories(all)))) {
     std::ranges::move(ReadAllLoose(search, loose, rules), std::back_inserter(all));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -58,6 +59,15 @@ void GoByTime(const std::vector<Candidate*>& files) {
   }
 }
 
+// "100, 200, 300": as a loop saves them.
+bool IsEvenlySpaced(const std::set<std::int64_t>& values) {
+  std::int64_t gap = 0;
+  for (const std::int64_t value : values) gap = std::gcd(gap, value - *values.begin());
+  if (gap == 0) return true;
+  const std::int64_t most = (*values.rbegin() - *values.begin()) / gap + 1;
+  return *values.begin() % gap == 0 && 2 * std::ssize(values) >= most;
+}
+
 // Smaller numbers were saved later: they count something else than the training, as a loss does.
 bool GoAgainstTime(std::vector<Candidate*> files) {
   std::ranges::sort(files, {}, [](const Candidate* one) { return one->step.value; });
@@ -84,7 +94,8 @@ void DoubtNumbers(Candidates& all) {
     for (const Candidate* const one : files) values.insert(one->step.value);
     const Counted counted = files.front()->step.counted;
     if (counted == Counted::kAttached && values.size() < 2) Forget(files);
-    if (counted <= Counted::kNumber && GoAgainstTime(files)) GoByTime(files);
+    const bool told = counted > Counted::kNumber || IsEvenlySpaced(values);  // a copy has new times
+    if (!told && GoAgainstTime(files)) GoByTime(files);
   }
   // Epochs and steps cannot be compared.
   Counted surest = Counted::kNothing;
@@ -95,6 +106,67 @@ void DoubtNumbers(Candidates& all) {
   for (Candidate& one : all) {
     if (one.step.counted != surest && one.numbered()) GoByTime({&one});
   }
+}
+
+using Ranks = std::map<std::int64_t, Candidate>;
+
+// The first one stands for all: torn is it where one is, or where one is missing.
+Candidate FirstOf(Ranks ranks) {
+  std::string why;
+  WallTime modified{};
+  for (const auto& [rank, one] : ranks) {
+    modified = std::max(modified, one.found.modified);
+    if (why.empty()) why = one.found.why;
+  }
+  const bool gap = ranks.rbegin()->first + 1 != std::ssize(ranks);
+  Candidate first = std::move(ranks.begin()->second);
+  first.found.modified = modified;
+  first.found.why = why.empty() && gap ? "the file of a rank is missing" : why;
+  first.found.complete = first.found.why.empty();
+  return first;
+}
+
+// Of fewer ranks than the job and the save before it have, the last one was cut off; where the one
+// before is as short, the job had fewer ranks then.
+void DoubtTheLast(std::vector<std::pair<Candidate, std::size_t>>& saves, int world) {
+  std::ranges::sort(saves, {}, [](const auto& save) { return save.first.found.modified; });
+  if (saves.size() < 2) return;
+  auto& [last, ranks] = saves.back();
+  const bool few = std::cmp_less(ranks, world) && ranks < saves[saves.size() - 2].second;
+  if (!few || !last.found.complete) return;
+  last.found.complete = false;
+  last.found.why = "the files of the last ranks are missing";
+}
+
+// Of what each rank wrote one file of, one is left. A rank that never is 0 is not of a process.
+Candidates OneForAllRanks(Candidates all, int world) {
+  std::map<std::string, std::map<std::string, Ranks>> series;
+  Candidates left;
+  for (Candidate& one : all) {
+    const auto named = RankNamedBy(std::filesystem::path(one.found.path).stem().string());
+    if (!named) {
+      left.push_back(std::move(one));
+    } else {
+      const std::string name = one.series;
+      series[name][named->save].emplace(named->rank, std::move(one));
+    }
+  }
+  for (auto& [name, saves] : series) {
+    const bool processes =
+        std::ranges::any_of(saves, [](const auto& save) { return save.second.contains(0); });
+    std::vector<std::pair<Candidate, std::size_t>> firsts;
+    for (auto& [save, ranks] : saves) {
+      const std::size_t count = ranks.size();
+      if (processes) {
+        firsts.emplace_back(FirstOf(std::move(ranks)), count);
+      } else {
+        for (auto& [rank, one] : ranks) left.push_back(std::move(one));
+      }
+    }
+    DoubtTheLast(firsts, world);
+    for (auto& [first, count] : firsts) left.push_back(std::move(first));
+  }
+  return left;
 }
 
 constexpr int kPartTier = 4;
@@ -185,12 +257,13 @@ void PlaceUnnumbered(Candidates& all) {
 
 }  // namespace
 
-std::vector<CheckpointFound> ChooseLoose(std::vector<LooseFile> files) {
+std::vector<CheckpointFound> ChooseLoose(std::vector<LooseFile> files, int world) {
   Candidates all;
   for (LooseFile& file : files) {
     all.push_back(Named(std::move(file)));
     if (all.back().role == FileRole::kState) all.pop_back();
   }
+  all = OneForAllRanks(std::move(all), world);
   DoubtNumbers(all);
   all = Foremost(std::move(all));
   LeaveOneKind(all);

@@ -16,8 +16,9 @@ struct LooseFile {
 // Left out is what a script writes beside its checkpoints: optimizer, averages and weights of the
 // best step, and of several files of each step all but one kind: the larger, then the commoner,
 // then the one that was saved last. A step is what the names count; where they only hold numbers,
-// and these grow against the times of the files, it is by time. A file without a number has the
-// step of the newest numbered one that it is not older than.
-std::vector<CheckpointFound> ChooseLoose(std::vector<LooseFile> files);
+// unevenly spaced, and these grow against the times of the files, it is by time. A file without a
+// number has the step of the newest numbered one that it is not older than. Of the files of all
+// ranks the first is taken, once all are whole. `world`: the ranks of the job.
+std::vector<CheckpointFound> ChooseLoose(std::vector<LooseFile> files, int world);
 
 }  // namespace launch::agent

@@ -187,6 +187,21 @@ FileRole RoleNamedBy(std::string_view stem) {
   return plain ? FileRole::kLast : FileRole::kResume;
 }
 
+std::optional<NamedRank> RankNamedBy(std::string_view stem) {
+  const std::vector<NamePart> parts = PartsOf(stem);
+  std::optional<NamedRank> named;
+  std::string save;
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    const bool apart = at > 0 && parts[at - 1].kind == NamePart::kMarks;
+    const bool rank = parts[at].kind == NamePart::kNumber && parts[at].whole &&
+                      parts[at].text.size() < 10 && WordAt(parts, at - (apart ? 2 : 1)) == "rank";
+    if (rank && !named) named = NamedRank{.rank = std::stoll(parts[at].text)};
+    save += rank ? "#" : parts[at].text;
+  }
+  if (named) named->save = save;
+  return named;
+}
+
 std::string SeriesNamedBy(std::string_view stem) {
   std::vector<NamePart> parts = PartsOf(stem);
   // Lightning's "-v1" of a name that was there already.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,13 @@ enum class FileRole {
   kState,   // "optim_100.pt": without the model
 };
 FileRole RoleNamedBy(std::string_view stem);
+
+// Of a file that each rank writes its own of ("step100-rank0").
+struct NamedRank {
+  std::int64_t rank = 0;
+  std::string save;  // the same in the names of all ranks
+};
+std::optional<NamedRank> RankNamedBy(std::string_view stem);
 
 // `stem` with a mark in place of each value: the same for all files that one line of a script
 // writes.

@@ -107,7 +107,7 @@ class LooseFiles : public testing::Test {
   }
   // By which the controller chooses: step, then time.
   std::string Newest() {
-    std::vector<CheckpointFound> found = ChooseLoose(std::move(files_));
+    std::vector<CheckpointFound> found = ChooseLoose(std::move(files_), world_);
     files_.clear();
     std::erase_if(found, [](const CheckpointFound& one) { return !one.complete; });
     const auto newest = std::ranges::max_element(found, [](const auto& a, const auto& b) {
@@ -117,6 +117,7 @@ class LooseFiles : public testing::Test {
   }
 
   int now_ = 1000;
+  int world_ = 3;
   std::vector<LooseFile> files_;
 };
 
@@ -149,7 +150,11 @@ TEST_F(LooseFiles, WhoseNumbersGoAgainstTheirTimesGoByTime) {
   Save("model_60.pt");
   EXPECT_EQ(Newest(), "model_60.pt");
   // A copy has the times of the copy.
-  SaveAt(1000, "ckpt_200.pt");
+  Save("ckpt_100.pt");
+  Save("ckpt_300.pt");
+  Save("ckpt_200.pt");
+  EXPECT_EQ(Newest(), "ckpt_300.pt");
+  SaveAt(1000, "ckpt_210.pt");
   SaveAt(1001, "ckpt_1000.pt");
   SaveAt(1003, "ckpt_900.pt");
   EXPECT_EQ(Newest(), "ckpt_1000.pt");
@@ -226,6 +231,33 @@ TEST_F(LooseFiles, ThatAreCalledBestOrFinalAreNotOverANumberedOne) {
   Save("last.ckpt");
   Tear();
   EXPECT_EQ(Newest(), "best-epoch=3-val_loss=0.2.ckpt") << "it is all that is whole";
+}
+
+TEST_F(LooseFiles, OfAllRanksAreOneSave) {
+  const auto save = [this](const std::string& name, int ranks) {
+    Save(name + "-rank0.pt");
+    for (int rank = 1; rank < ranks; ++rank) SaveToo(name + "-rank" + std::to_string(rank) + ".pt");
+  };
+  save("ep0-ba100", 3);  // Composer's
+  save("ep0-ba200", 3);
+  EXPECT_EQ(Newest(), "ep0-ba200-rank0.pt");
+  save("ep0-ba100", 3);
+  save("ep0-ba200", 3);
+  Tear();
+  EXPECT_EQ(Newest(), "ep0-ba100-rank0.pt");
+  save("ep0-ba100", 3);
+  save("ep0-ba200", 2);
+  EXPECT_EQ(Newest(), "ep0-ba100-rank0.pt");
+  save("ep0-ba100", 3);
+  SaveToo("ep0-ba200-rank1.pt");
+  EXPECT_EQ(Newest(), "ep0-ba100-rank0.pt");
+  save("ep0-ba100", 3);
+  save("ep0-ba200", 2);
+  world_ = 2;
+  EXPECT_EQ(Newest(), "ep0-ba200-rank0.pt") << "the job has fewer ranks since";
+  Save("lora_rank8_step100.pt");
+  Save("lora_rank8_step200.pt");
+  EXPECT_EQ(Newest(), "lora_rank8_step200.pt") << "no rank of a process";
 }
 
 TEST_F(LooseFiles, ThatAreWrittenOverGoByTime) {

@@ -574,6 +574,15 @@ TEST_F(CheckpointTest, WhatLiesBesideWholeDirectoriesIsTheirResult) {
   EXPECT_EQ(NewestComplete(Find())->step, 40);
 }
 
+TEST_F(CheckpointTest, ADirectoryOfTheBestStepIsNotOverTheCheckpointOfThatStep) {
+  WriteDcp("best_step_80");
+  EXPECT_EQ(NewestComplete(Find())->step, 80) << "it is all there is";
+  WriteDcp("step_80");
+  WriteDcp("final");
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(Find()[0].path, dir_ + "/step_80");
+}
+
 // lightning_fabric's FSDPStrategy.save_checkpoint, with state_dict_type="sharded".
 TEST_F(CheckpointTest, NeedsWhatLightningWritesBehindItsShards) {
   WriteDcp("epoch=0-step=40.ckpt");
