@@ -14,6 +14,7 @@
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_formats.h"
+#include "agent/runner/checkpoint_names.h"
 #include "agent/runner/checkpoint_pickle.h"
 #include "agent/runner/record_file.h"
 #include "common/flight_record.h"
@@ -60,6 +61,14 @@ void FuzzPickles(std::string_view bytes) {
   (void)agent::ReadCheckpoints(directory.path() + "/deepspeed", {});
 }
 
+void FuzzCheckpointName(std::string_view name) {
+  Require(agent::StepNamedBy(name).value >= 0, "no step is negative");
+  (void)agent::IsNameOfUnfinished(name);
+  (void)agent::RoleNamedBy(name);
+  (void)agent::RankNamedBy(name);
+  (void)agent::SeriesNamedBy(name);
+}
+
 }  // namespace
 
 // The first byte says which format the file claims to be.
@@ -69,6 +78,7 @@ void FuzzCheckpoint(std::string_view bytes) {
                                            "latest"};
   if (bytes.empty()) return;
   if (bytes[0] == 'm') return FuzzPickles(bytes.substr(1));
+  if (bytes[0] == 'n') return FuzzCheckpointName(bytes.substr(1));
   const std::string path =
       directory.path() + "/" + kNames[static_cast<unsigned char>(bytes[0]) % 4];
   Write(path, bytes.substr(1));
