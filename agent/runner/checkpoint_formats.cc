@@ -16,12 +16,10 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/runner/checkpoint_dcp.h"
-#include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_json.h"
 #include "agent/runner/checkpoint_loose.h"
 #include "agent/runner/checkpoint_names.h"
-#include "agent/runner/checkpoint_pickle.h"
+#include "agent/runner/checkpoint_search.h"
 #include "common/foreign_file.h"
 
 namespace launch::agent {
@@ -41,94 +39,7 @@ bool IsTorchFile(const fs::path& path) {
   return std::ranges::any_of(kEnds, [&end](const char* known) { return end == known; });
 }
 
-// One search: what it may still list and read. Behind the end of that nothing is complete, for what
-// was not seen may be what is missing; a directory that is too large itself spoils no other.
-class Search {
- public:
-  explicit Search(const std::atomic<bool>* cancel) : cancel_(cancel) {}
-
-  // What is looked at from here on is another checkpoint.
-  void Begin() { cut_ = false; }
-
-  // Sorted. The same directory again costs nothing.
-  std::vector<fs::path> Entries(const fs::path& directory) {
-    if (Ended()) return {};
-    if (directory == listed_) return entries_;
-    listed_.clear();
-    entries_.clear();
-    bool cut = false;
-    std::error_code error;
-    for (fs::directory_iterator at(directory, error), end; !error && at != end && !Ended();
-         at.increment(error)) {
-      over_ = left_ == 0;
-      cut = entries_.size() >= kMostInDirectory;
-      if (over_ || cut) break;
-      --left_;
-      entries_.push_back(at->path());
-    }
-    cut_ = cut_ || cut;
-    std::ranges::sort(entries_);
-    if (!cut && !Ended()) listed_ = directory;
-    return entries_;
-  }
-  std::string WhyTorch(const fs::path& path) { return Why(path, WhyTorchIncomplete); }
-  std::string WhySafetensors(const fs::path& path) { return Why(path, WhySafetensorsIncomplete); }
-  std::string WhyDcp(const fs::path& directory, int world) {
-    const std::vector<fs::path> entries = Entries(directory);
-    return Ended() ? WhyEnded() : Counted(WhyDcpIncomplete(directory, entries, world, &budget_));
-  }
-  bool HoldsOptimizer(const fs::path& model_states) {
-    return !Ended() && OptimizerIsBeside(model_states.string(), &budget_) == false;
-  }
-  std::string Text(const fs::path& path) {
-    std::string text;
-    if (Ended()) return text;
-    if (auto read = ReadAll(path.string(), kMostText)) text = std::move(*read);
-    budget_.bytes -= std::min<std::uint64_t>(budget_.bytes, text.size());
-    return text;
-  }
-
-  // Of how many ranks an accelerate checkpoint has the state.
-  void NoteRanks(const std::string& checkpoint, std::int64_t ranks) {
-    ranks_of_[checkpoint] = ranks;
-  }
-  std::int64_t RanksOf(const std::string& checkpoint) const {
-    const auto noted = ranks_of_.find(checkpoint);
-    return noted == ranks_of_.end() ? 0 : noted->second;
-  }
-
-  // Empty while all that was asked for was looked at.
-  std::string WhyEnded() const {
-    if (cancel_ != nullptr && *cancel_) return "the search was given up";
-    return over_ || cut_ || budget_.bytes == 0 ? "there is more in this directory than is looked at"
-                                               : "";
-  }
-
- private:
-  static constexpr std::size_t kMostInDirectory = 100'000;
-  static constexpr std::size_t kMostEntries = 1'000'000;
-  static constexpr std::size_t kMostText = std::size_t{64} << 20;
-
-  bool Ended() const { return over_ || (cancel_ != nullptr && *cancel_); }
-  std::string Why(const fs::path& path, std::string (*why)(const std::string&, ReadBudget*)) {
-    if (Ended()) return WhyEnded();
-    return Counted(why(path.string(), &budget_));
-  }
-  std::string Counted(std::string said) {
-    if (budget_.bytes < kReadAtOnce) over_ = true;
-    return said;
-  }
-
-  static constexpr std::uint64_t kReadAtOnce = std::uint64_t{101} << 20;  // of one file at most
-  const std::atomic<bool>* cancel_;
-  std::size_t left_ = kMostEntries;
-  ReadBudget budget_;
-  bool over_ = false;
-  bool cut_ = false;  // a directory of this checkpoint was not listed to its end
-  fs::path listed_;   // whose entries these are
-  std::vector<fs::path> entries_;
-  std::map<std::string, std::int64_t> ranks_of_;
-};
+using Search = CheckpointSearch;
 
 bool HasEntry(Search& search, const fs::path& directory, const std::string& end) {
   return std::ranges::any_of(search.Entries(directory), [&end](const fs::path& path) {

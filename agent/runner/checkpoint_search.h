@@ -1,0 +1,60 @@
+// What one search for checkpoints may still list and read.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/runner/checkpoint_files.h"
+
+namespace launch::agent {
+
+// Behind the end of what it may, nothing is complete, for what was not seen may be what is missing;
+// a directory that is too large itself spoils no other.
+class CheckpointSearch {
+ public:
+  explicit CheckpointSearch(const std::atomic<bool>* cancel) : cancel_(cancel) {}
+
+  // What is looked at from here on is another checkpoint.
+  void Begin() { cut_ = false; }
+
+  // Sorted. The same directory again costs nothing.
+  std::vector<std::filesystem::path> Entries(const std::filesystem::path& directory);
+
+  // Empty = complete; else what is wrong.
+  std::string WhyTorch(const std::filesystem::path& path);
+  std::string WhySafetensors(const std::filesystem::path& path);
+  std::string WhyDcp(const std::filesystem::path& directory, int world);
+  // Empty while all that was asked for was looked at.
+  std::string WhyEnded() const;
+
+  bool HoldsOptimizer(const std::filesystem::path& model_states);
+  std::string Text(const std::filesystem::path& path);
+
+  // Of how many ranks an accelerate checkpoint has the state.
+  void NoteRanks(const std::string& checkpoint, std::int64_t ranks);
+  std::int64_t RanksOf(const std::string& checkpoint) const;
+
+ private:
+  static constexpr std::size_t kMostEntries = 1'000'000;
+
+  bool Ended() const { return over_ || (cancel_ != nullptr && *cancel_); }
+  std::string Why(const std::filesystem::path& path,
+                  std::string (*why)(const std::string&, ReadBudget*));
+  std::string Counted(std::string said);
+
+  const std::atomic<bool>* cancel_;
+  std::size_t left_ = kMostEntries;
+  ReadBudget budget_;
+  bool over_ = false;
+  bool cut_ = false;              // a directory of this checkpoint was not listed to its end
+  std::filesystem::path listed_;  // whose entries these are
+  bool listed_cut_ = false;
+  std::vector<std::filesystem::path> entries_;
+  std::map<std::string, std::int64_t> ranks_of_;
+};
+
+}  // namespace launch::agent
