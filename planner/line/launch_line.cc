@@ -301,7 +301,9 @@ class LineReader {
       const auto script = ReadShell(text);
       if (script && task.empty() && counts.python.empty()) task = LastTaskOf(*script);
     }
-    if (task.empty()) return std::nullopt;
+    const bool read = std::ranges::any_of(
+        counts.scripts, [&task](const auto& called) { return called.shown == task; });
+    if (task.empty() || read) return std::nullopt;
     return MakeFinding("script_unread", Severity::kNotice,
                        "what " + task +
                            " starts is not read: run is started once per rank, and a launcher "

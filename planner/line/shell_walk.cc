@@ -8,6 +8,7 @@
 #include "planner/line/argument_loop.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
+#include "planner/line/makefile.h"
 #include "planner/line/shell_changes.h"
 #include "planner/line/substitutions.h"
 
@@ -178,6 +179,7 @@ void ShellWalk::Walk(const ShellScript& script) {
       called.redirects.push_back({"< " + piped->words[1].raw, piped->words[1].raw, false, ""});
     }
     FromScript(called);
+    FromMakefile(called);
     for (const std::string_view document : ShellDocuments(command)) {
       nested_.Visit(document, [&](const ShellScript& inner) { Walk(inner); });
     }
@@ -726,6 +728,24 @@ void ShellWalk::FromScript(const ShellCommand& command) {
     if (source != outside.known.end()) known_.insert_or_assign("BASH_SOURCE", source->second);
     return;
   }
+  known_ = std::move(outside.known);
+  place_ = std::move(outside.place);
+}
+
+// "make train NGPU=4"
+void ShellWalk::FromMakefile(const ShellCommand& command) {
+  const auto call = MakeCallOf(command, known_);
+  if (!call) return;
+  const std::string* found = nullptr;
+  for (const std::string& path : call->Paths()) {
+    if (found == nullptr) found = texts().Find(path);
+    if (found == nullptr) Want(path, Kind::kScript);
+  }
+  const auto recipes = found == nullptr ? std::nullopt : RecipesOf(*found, *call);
+  if (!recipes || !nested_.Has(*recipes)) return;
+  if (scripts_.size() < kMostScripts) scripts_.push_back({call->shown, *recipes, maybe_});
+  Outside outside{known_, place_};
+  nested_.Visit(*recipes, [&](const ShellScript& inner) { Walk(inner); });
   known_ = std::move(outside.known);
   place_ = std::move(outside.place);
 }

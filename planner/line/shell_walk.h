@@ -134,6 +134,7 @@ class ShellWalk {
   void Restore(const std::vector<Before>& before);
   void NoteWritten(const ShellCommand& command);
   void FromScript(const ShellCommand& command);
+  void FromMakefile(const ShellCommand& command);
   void SetParameters(const ShellCommand& command, std::size_t script);
   void Shift(const std::vector<ShellWord>& words);
   void WalkInside(std::string_view text);

@@ -154,9 +154,9 @@ TEST(ShellWalk, ATextOfRunEndsWithItsForegroundLauncher) {
 TEST(ShellWalk, AFunctionMovesThePlaceWhereItIsCalled) {
   const std::string call = "\naccelerate launch --config_file acc.yaml t.py";
   for (const char* body :
-       {"setup() { cd third_party; make; }", "setup()\n{\n  cd third_party\n  make\n}",
+       {"setup() { cd third_party; build; }", "setup()\n{\n  cd third_party\n  make\n}",
         "function setup {\n  cd third_party\n  { make; }\n  make install\n}",
-        "setup() { cd third_party; make; }\n(setup)", "setup() { cd x; }\nsetup | tee log",
+        "setup() { cd third_party; build; }\n(setup)", "setup() { cd x; }\nsetup | tee log",
         "setup() { cd x || { exit 1; }; cd ..; }\nsetup"}) {
     EXPECT_EQ(NamedBy(body + call), Names{"acc.yaml"}) << body;
   }
