@@ -2,28 +2,42 @@
 
 #include <algorithm>
 #include <cctype>
-#include <initializer_list>
 #include <iterator>
+#include <span>
 #include <vector>
 
 namespace launch::agent {
 namespace {
 
-using WordList = std::initializer_list<std::string_view>;
+using WordList = std::span<const std::string_view>;
 
 // Also: Composer's "ep1-ba100-rank0", fairseq's updates.
-constexpr WordList kStepWords = {"step",  "steps",     "globalstep", "iter",
-                                 "iters", "iteration", "iterations", "it",
-                                 "itr",   "update",    "updates",    "ba"};
-constexpr WordList kEpochWords = {"epoch", "epochs", "ep", "e"};
+constexpr std::string_view kStepWords[] = {"step",  "steps",     "globalstep", "iter",
+                                           "iters", "iteration", "iterations", "it",
+                                           "itr",   "update",    "updates",    "ba"};
+constexpr std::string_view kEpochWords[] = {"epoch", "epochs", "ep", "e"};
 // A whole number behind one of these is no step either.
-constexpr WordList kOtherWords = {
+constexpr std::string_view kOtherWords[] = {
     "loss", "acc",     "accuracy", "val", "eval", "test", "score", "auc",  "map",  "iou",  "miou",
     "dice", "bleu",    "rouge",    "ppl", "wer",  "cer",  "mse",   "mae",  "rmse", "psnr", "ssim",
     "fid",  "reward",  "return",   "f",   "lr",   "seed", "fold",  "rank", "gpu",  "node", "world",
     "of",   "version", "v",        "fp",  "bf",   "int",  "nf",    "tp",   "pp",   "dp"};
-constexpr WordList kFileWords = {"checkpoint", "ckpt", "chkpt", "model",  "net",
-                                 "snapshot",   "save", "state", "weights"};
+constexpr std::string_view kFileWords[] = {"checkpoint", "ckpt", "chkpt", "model",  "net",
+                                           "snapshot",   "save", "state", "weights"};
+
+// What the words of a file say of its role.
+constexpr std::string_view kTogetherWords[] = {"and", "with"};
+constexpr std::string_view kOptimizerWords[] = {"optim",  "optimizer",  "optimizers", "optimiser",
+                                                "sched",  "scheduler",  "schedulers", "rng",
+                                                "scaler", "gradscaler", "sampler",    "dataloader"};
+constexpr std::string_view kAverageWords[] = {"ema"};
+constexpr std::string_view kResultWords[] = {
+    "best",   "final",    "weights",   "swa",     "avg",        "average", "averaged",
+    "export", "exported", "inference", "release", "pretrained", "init",    "initial"};
+constexpr std::string_view kLastWords[] = {"last",   "latest",  "newest",
+                                           "recent", "current", "resume"};
+constexpr std::string_view kPlainWords[] = {"checkpoint", "ckpt",  "chkpt",   "snapshot",
+                                            "state",      "train", "training"};
 
 bool IsIn(WordList words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
@@ -149,8 +163,8 @@ NamedStep StepNamedBy(std::string_view name) {
 // pytorch_lightning 0.6 to 1.5 into *.part; torch renames .metadata.tmp inside of the directory;
 // tempfile's own names begin with "tmp" too.
 bool IsNameOfUnfinished(std::string_view name) {
-  static constexpr WordList kEnds = {"tmp",        "temp",       "part",   "partial",
-                                     "incomplete", "unfinished", "saving", "writing"};
+  static constexpr std::string_view kEnds[] = {"tmp",        "temp",       "part",   "partial",
+                                               "incomplete", "unfinished", "saving", "writing"};
   if (name.starts_with('.')) return true;
   const std::vector<NamePart> parts = PartsOf(name);
   for (std::size_t at = 0; at < parts.size(); ++at) {
@@ -163,26 +177,21 @@ bool IsNameOfUnfinished(std::string_view name) {
 
 FileRole RoleNamedBy(std::string_view stem) {
   const std::vector<NamePart> parts = PartsOf(stem);
-  const bool together = Holds(parts, {"and", "with"});  // "model_with_optimizer"
-  const bool state =
-      Holds(parts, {"optim", "optimizer", "optimizers", "optimiser", "sched", "scheduler",
-                    "schedulers", "rng", "scaler", "gradscaler", "sampler", "dataloader"});
+  const bool together = Holds(parts, kTogetherWords);  // "model_with_optimizer"
+  const bool state = Holds(parts, kOptimizerWords);
   if (!together && (state || HoldsOpt(parts))) {
     return Holds(parts, kFileWords) ? FileRole::kPart : FileRole::kState;
   }
-  if (!together && Holds(parts, {"ema"})) return FileRole::kPart;
-  if (Holds(parts, {"best", "final", "weights", "swa", "avg", "average", "averaged", "export",
-                    "exported", "inference", "release", "pretrained", "init", "initial"})) {
+  if (!together && Holds(parts, kAverageWords)) return FileRole::kPart;
+  if (Holds(parts, kResultWords)) {
     return FileRole::kResult;
   }
-  if (Holds(parts, {"last", "latest", "newest", "recent", "current", "resume"})) {
+  if (Holds(parts, kLastWords)) {
     return FileRole::kLast;
   }
   const bool plain = std::ranges::all_of(parts, [](const NamePart& part) {
     return part.kind == NamePart::kMarks ||
-           (part.kind == NamePart::kWord &&
-            IsIn({"checkpoint", "ckpt", "chkpt", "snapshot", "state", "train", "training"},
-                 part.text));
+           (part.kind == NamePart::kWord && IsIn(kPlainWords, part.text));
   });
   return plain ? FileRole::kLast : FileRole::kResume;
 }
