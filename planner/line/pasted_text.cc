@@ -67,6 +67,11 @@ Result<void> CheckPasted(const ShellScript& script) {
                       (mark == "$" ? "a terminal's prompt" : "a notebook"),
                   "leave `" + std::string(mark) + "` out");
     }
+    if (word.raw.starts_with("$env:")) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  line + ": " + Shown(word) + " is of PowerShell, and bash runs the text",
+                  "write `export NAME=value`, or env: in the job");
+    }
     // In quotes it may be of a file's name.
     if (HasOneOf(word.raw, kOtherBlanks) && word.raw.find_first_of("'\"") == std::string::npos) {
       return Fail(ErrorCode::kInvalidArgument,

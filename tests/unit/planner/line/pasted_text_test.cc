@@ -35,6 +35,8 @@ TEST(PastedText, WhatNoProgramIsCalledIsRefused) {
             "for `-`: it would be the script");
   EXPECT_EQ(Refusal("\xEF\xBB\xBF#!/bin/bash\ntorchrun --nproc_per_node=2 t.py\n"), "");
   EXPECT_EQ(Refusal("'./my\xC2\xA0model/train' -x"), "");
+  EXPECT_EQ(Refusal("$env:CUDA_VISIBLE_DEVICES = \"0,1\"\npython t.py"),
+            "run: line 1: `$env:CUDA_VISIBLE_DEVICES` is of PowerShell, and bash runs the text");
   // Of bash itself.
   EXPECT_EQ(Refusal("! python t.py"), "");
   EXPECT_EQ(Refusal("$PYTHON t.py"), "");
