@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <random>
+#include <system_error>
 
 #include "agent/link/attach_stream.h"
 #include "agent/link/bulk_stream.h"
@@ -128,6 +129,22 @@ void ControllerLink::RenewWhenDue(Renewal& renewal, const std::shared_ptr<grpc::
   stream.Cancel("the certificate of this node was renewed");
 }
 
+// None at the limit of processes, which ranks of the same account can reach: without logs for a
+// while, but the node stays.
+std::unique_ptr<BulkLink> ControllerLink::OpenBulk(const std::string& address,
+                                                   const IdentityFiles& identity,
+                                                   std::uint64_t session) {
+  try {
+    auto bulk = std::make_unique<BulkLink>(address, identity, session, logs_);
+    without_bulk_ = false;
+    return bulk;
+  } catch (const std::system_error& failure) {
+    if (!without_bulk_) spdlog::warn("link.no_logs why={}", Quoted(failure.what()));
+    without_bulk_ = true;
+    return nullptr;
+  }
+}
+
 bool ControllerLink::RunOnce(const std::string& address) {
   const auto identity = ReadIdentity(files_, settings_.state_dir);
   if (!identity) {
@@ -165,7 +182,7 @@ bool ControllerLink::RunOnce(const std::string& address) {
     welcomed = stream->session() != 0;
     if (welcomed && !bulk) {
       last_problem_.clear();
-      bulk = std::make_unique<BulkLink>(address, *identity, stream->session(), logs_);
+      bulk = OpenBulk(address, *identity, stream->session());
     }
     if (welcomed) RenewWhenDue(renewal, channel, *stream);
   }

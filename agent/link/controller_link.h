@@ -25,6 +25,7 @@ class Channel;
 namespace launch::agent {
 
 class AttachStream;
+class BulkLink;
 class Renewal;
 
 struct LinkSettings {
@@ -60,6 +61,8 @@ class ControllerLink {
   void SayWhatIsOver(const IdentityFiles& identity);
   void RenewWhenDue(Renewal& renewal, const std::shared_ptr<grpc::Channel>& channel,
                     AttachStream& stream);
+  std::unique_ptr<BulkLink> OpenBulk(const std::string& address, const IdentityFiles& identity,
+                                     std::uint64_t session);
   void Wait(Millis time);
   std::shared_ptr<AttachStream> Current(std::uint64_t stream);
 
@@ -75,6 +78,7 @@ class ControllerLink {
   std::string current_address_;            // guarded by mutex_
   std::string last_problem_;               // dialling thread only: said once, not each time
   std::string last_over_;                  // likewise
+  bool without_bulk_ = false;              // likewise
   std::thread thread_;
 };
 

@@ -10,8 +10,11 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <future>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -25,6 +28,7 @@ namespace {
 
 using Stream = grpc::ClientReaderWriter<v1::ExecUp, v1::ExecInput>;
 
+constexpr std::chrono::seconds kRefuseWithin{10};  // the controller waits no longer
 constexpr int kGoneGraceMs = 2'000;  // of a command whose user is gone, between TERM and KILL
 constexpr int kNotStarted = 126;     // as shells count what could not be executed
 constexpr int kNotFound = 127;
@@ -40,18 +44,25 @@ bool Send(Stream& stream, const ExecEnd& end) {
   return stream.Write(message);
 }
 
-// Takes what the user sends, until the stream ends.
+// Takes what the user sends, until the stream ends. Made before the command is: what cannot be told
+// anything is not begun.
 class InputThread {
  public:
-  InputThread(Stream& stream, ExecProcess& process)
+  explicit InputThread(Stream& stream)
       : stream_(stream),
-        process_(process),
         gone_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         over_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        begun_(begin_.get_future()),
         thread_([this] { Run(); }) {}
   ~InputThread() {
+    if (!process_) begin_.set_value(nullptr);
     Raise(over_);
     thread_.join();
+  }
+  // Once; for `process`, which outlives this.
+  void Begin(ExecProcess& process) {
+    process_ = &process;
+    begin_.set_value(&process);
   }
   // Readable once the user is gone, or the connection.
   int gone() const { return gone_.get(); }
@@ -60,37 +71,41 @@ class InputThread {
 
  private:
   void Run() {
+    ExecProcess* const process = begun_.get();
+    if (process == nullptr) return;
     v1::ExecInput message;
-    while (stream_.Read(&message)) Take(message);
+    while (stream_.Read(&message)) Take(message, *process);
     Raise(gone_);
   }
-  void Take(const v1::ExecInput& message) {
+  void Take(const v1::ExecInput& message, ExecProcess& process) {
     if (message.has_data()) {
-      Write(message.data());
+      Write(message.data(), process);
     } else if (message.has_end()) {
       closed_ = true;
-      process_.CloseIn();
+      process.CloseIn();
     } else if (message.has_size()) {
-      if (const auto size = FromProto(message.size())) process_.Resize(*size);
+      if (const auto size = FromProto(message.size())) process.Resize(*size);
     }
   }
   // What the command does not take, because it closed its input or ended, is dropped.
-  void Write(const std::string& data) {
+  void Write(const std::string& data, const ExecProcess& process) {
     for (std::size_t at = 0; at < data.size() && !closed_;) {
-      pollfd waits[] = {{process_.in(), POLLOUT, 0}, {over_.get(), POLLIN, 0}};
+      pollfd waits[] = {{process.in(), POLLOUT, 0}, {over_.get(), POLLIN, 0}};
       if (::poll(waits, 2, -1) < 0 && errno != EINTR) return;
       if ((waits[1].revents & POLLIN) != 0) return;
-      const ssize_t wrote = ::write(process_.in(), data.data() + at, data.size() - at);
+      const ssize_t wrote = ::write(process.in(), data.data() + at, data.size() - at);
       if (wrote > 0) at += static_cast<std::size_t>(wrote);
       if (wrote < 0 && errno != EAGAIN && errno != EINTR) return;
     }
   }
 
   Stream& stream_;
-  ExecProcess& process_;
+  ExecProcess* process_ = nullptr;  // of who made this; the thread has what it is given
   bool closed_ = false;
   const UniqueFd gone_;
   const UniqueFd over_;
+  std::promise<ExecProcess*> begin_;
+  std::future<ExecProcess*> begun_;
   std::thread thread_;
 };
 
@@ -113,8 +128,8 @@ bool PassOn(Stream& stream, int& fd, bool is_err) {
 bool Readable(const pollfd& wait) { return (wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0; }
 
 // Until the command has ended and what it wrote is passed on, or the user is gone.
-ExecEnd Run(Stream& stream, ExecProcess& process) {
-  InputThread input(stream, process);
+ExecEnd Run(Stream& stream, ExecProcess& process, InputThread& input) {
+  input.Begin(process);
   int out = process.out();
   int err = process.err();
   bool gone = false;
@@ -178,6 +193,27 @@ void Refuse(Stream& stream, const Error& why) {
   stream.WritesDone();
 }
 
+// `pid` is that of the command's first process while it runs.
+void ServeCommand(const ExecWish& wish, const ExecCommand& command, Stream& stream,
+                  std::atomic<int>& pid) {
+  std::optional<Result<ExecProcess>> process;  // outlives the thread
+  InputThread input(stream);
+  if (!process.emplace(Begin(wish, command))) return Refuse(stream, process->error());
+  pid = (*process)->pid();
+  spdlog::info("exec.started key={} rank={} exec={} pid={}", ToString(wish.place.key),
+               wish.place.rank, wish.place.id, pid.load());
+  const ExecEnd end = Run(stream, **process, input);
+  pid = -1;
+  spdlog::info("exec.ended exec={} code={}", wish.place.id, end.code);
+}
+
+// The limit of processes, which ranks of the same account can reach, must not end the agent.
+std::string NoThread(const std::system_error& failure) {
+  return "the agent cannot start a thread for it: " + failure.code().message() +
+         " (its account or its service is at the limit of processes: look at `ulimit -u` and "
+         "TasksMax= there; `launch cancel` ends a job that starts too many)";
+}
+
 }  // namespace
 
 struct ExecLinks::One {
@@ -187,10 +223,17 @@ struct ExecLinks::One {
   std::atomic<bool> done{false};
 };
 
-ExecLinks::ExecLinks() = default;
+ExecLinks::ExecLinks(StartThread start)
+    : start_(std::move(start)), refuser_([this] { RunRefuser(); }) {}
 
 ExecLinks::~ExecLinks() {
   CutAll();
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  refused_more_.notify_one();
+  refuser_.join();
   for (const auto& one : running_) one->thread.join();
 }
 
@@ -202,11 +245,37 @@ void ExecLinks::Open(ExecWish wish) {
   }
   auto one = std::make_unique<One>();
   One& made = *one;
-  made.thread = std::thread([wish = std::move(wish), &made] {
-    Serve(wish, made);
-    made.done = true;
-  });
+  try {
+    made.thread = start_([wish, &made] {
+      Serve(wish, made);
+      made.done = true;
+    });
+  } catch (const std::system_error& failure) {
+    if (wish.refused.empty()) wish.refused = NoThread(failure);
+    spdlog::warn("exec.refused exec={} why={}", wish.place.id, Quoted(wish.refused));
+    // Beyond that the controller says that there was no answer.
+    if (refused_.size() < kMost) refused_.push_back(std::move(wish));
+    refused_more_.notify_one();
+    return;
+  }
   running_.push_back(std::move(one));
+}
+
+void ExecLinks::RunRefuser() {
+  for (;;) {
+    One one;
+    std::unique_lock lock(mutex_);
+    refused_more_.wait(lock, [this] { return closing_ || !refused_.empty(); });
+    if (closing_) return;
+    const ExecWish wish = std::move(refused_.front());
+    refused_.pop_front();
+    refusing_ = &one;
+    lock.unlock();
+    one.context.set_deadline(std::chrono::system_clock::now() + kRefuseWithin);
+    Serve(wish, one);
+    lock.lock();
+    refusing_ = nullptr;
+  }
 }
 
 void ExecLinks::JoinFinished() {
@@ -220,6 +289,8 @@ void ExecLinks::JoinFinished() {
 void ExecLinks::CutAll() {
   const std::lock_guard lock(mutex_);
   for (const auto& one : running_) one->context.TryCancel();
+  refused_.clear();
+  if (refusing_ != nullptr) refusing_->context.TryCancel();
 }
 
 std::vector<int> ExecLinks::Leaders() const {
@@ -243,16 +314,10 @@ void ExecLinks::Serve(const ExecWish& wish, One& one) {
   } else if (*command && !wish.refused.empty()) {
     Refuse(*stream, {ErrorCode::kFailedPrecondition, wish.refused, {}, {}});
   } else if (*command) {
-    auto process = Begin(wish, **command);
-    if (!process) {
-      Refuse(*stream, process.error());
-    } else {
-      one.pid = process->pid();
-      spdlog::info("exec.started key={} rank={} exec={} pid={}", ToString(wish.place.key),
-                   wish.place.rank, wish.place.id, process->pid());
-      const ExecEnd end = Run(*stream, *process);
-      one.pid = -1;
-      spdlog::info("exec.ended exec={} code={}", wish.place.id, end.code);
+    try {
+      ServeCommand(wish, **command, *stream, one.pid);
+    } catch (const std::system_error& failure) {
+      Refuse(*stream, {ErrorCode::kFailedPrecondition, NoThread(failure), {}, {}});
     }
   }
   v1::ExecInput rest;

@@ -2,11 +2,16 @@
 // byte of it delays a heartbeat or a log.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "agent/link/identity_files.h"
@@ -30,13 +35,16 @@ struct ExecWish {
 class ExecLinks {
  public:
   static constexpr std::size_t kMost = 32;  // at a time
+  using StartThread = std::function<std::thread(std::function<void()> work)>;
 
-  ExecLinks();
+  explicit ExecLinks(StartThread start = [](std::function<void()> work) {
+    return std::thread(std::move(work));
+  });
   ~ExecLinks();  // ends them
   ExecLinks(const ExecLinks&) = delete;
   ExecLinks& operator=(const ExecLinks&) = delete;
 
-  // Returns at once. Beyond kMost the user is told so.
+  // Returns at once. The user is told of what is beyond kMost, or beyond the limit of processes.
   void Open(ExecWish wish);
   // The link to the controller is cut: every command ends.
   void CutAll();
@@ -47,9 +55,16 @@ class ExecLinks {
   struct One;
   static void Serve(const ExecWish& wish, One& one);
   void JoinFinished();
+  void RunRefuser();
 
+  const StartThread start_;
   mutable std::mutex mutex_;
+  std::condition_variable refused_more_;
   std::vector<std::unique_ptr<One>> running_;  // guarded by mutex_
+  std::deque<ExecWish> refused_;  // no thread could be started for them; guarded by mutex_
+  One* refusing_ = nullptr;       // guarded by mutex_
+  bool closing_ = false;          // guarded by mutex_
+  std::thread refuser_;           // answers those, one after the other
 };
 
 }  // namespace launch::agent

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <system_error>
 
 #include "common/unique_fd.h"
 
@@ -122,9 +123,14 @@ std::vector<Reachability> ProbeAddresses(const std::vector<std::string>& address
                                          Millis deadline, const std::atomic<bool>& cancel) {
   std::vector<std::future<Reachability>> probes;
   for (const std::string& address : addresses) {
-    probes.push_back(std::async(std::launch::async, [&address, port, deadline, &cancel] {
+    const auto probe = [&address, port, deadline, &cancel] {
       return ProbeAddress(address, port, deadline, cancel);
-    }));
+    };
+    try {
+      probes.push_back(std::async(std::launch::async, probe));
+    } catch (const std::system_error&) {  // at the limit of processes: one after the other
+      probes.push_back(std::async(std::launch::deferred, probe));
+    }
   }
   std::vector<Reachability> results;
   for (auto& probe : probes) results.push_back(probe.get());

@@ -7,9 +7,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <system_error>
+#include <thread>
 
 #include "agent/link/channel.h"
+#include "agent/link/exec_links.h"
 #include "agent/link/identity_files.h"
 #include "common/mailbox.h"
 #include "common/pki.h"
@@ -57,6 +61,23 @@ class FakeController final : public v1::Node::Service {
     }
     return grpc::Status::OK;
   }
+  // Asks for `true`, and hears how that ended.
+  grpc::Status Exec(grpc::ServerContext*,
+                    grpc::ServerReaderWriter<v1::ExecInput, v1::ExecUp>* stream) override {
+    v1::ExecUp up;
+    while (stream->Read(&up)) {
+      if (up.has_open()) {
+        v1::ExecInput asked;
+        asked.mutable_command()->add_argv("true");
+        stream->Write(asked);
+      } else if (up.output().has_end()) {
+        exec_ends.PushAlways(up.output().end());
+        return grpc::Status::OK;
+      }
+    }
+    return grpc::Status::OK;
+  }
+  Mailbox<v1::ExecEnd> exec_ends{1000};
   bool speaks_nonsense = false;
   Mailbox<v1::FromNode> heard{1000};
   Mailbox<v1::BulkUp> bulk{1000};
@@ -178,6 +199,29 @@ class LinkOverTls : public testing::Test {
   Mailbox<Told> told_{1000};
   std::unique_ptr<ControllerLink> link_;
 };
+
+// What pthread_create says at the limit of processes.
+std::thread NoneLeft(const std::function<void()>&) {
+  throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+}
+
+TEST_F(LinkOverTls, ACommandIsRefusedWhereNoThreadCanBeStarted) {
+  ExecLinks execs(NoneLeft);
+  for (const char* id : {"x1", "x2"}) {
+    ExecWish wish;
+    wish.controller = "127.0.0.1:" + std::to_string(port_);
+    wish.session = 42;
+    wish.identity = *ReadIdentity(files_, dir_);
+    wish.place.id = id;
+    execs.Open(std::move(wish));
+    const auto ends = controller_.exec_ends.TakeBatch(1, 10'000);
+    ASSERT_EQ(ends.size(), 1u);
+    EXPECT_EQ(ends[0].code(), 126);
+    EXPECT_NE(ends[0].why().find("the agent cannot start a thread for it"), std::string::npos);
+    EXPECT_NE(ends[0].why().find("ulimit -u"), std::string::npos);
+  }
+  EXPECT_TRUE(execs.Leaders().empty());
+}
 
 from_node::Hello SomeHello() {
   from_node::Hello hello{.version = "1", .boot_id = "b"};
