@@ -186,17 +186,24 @@ void RemoveBelow(const std::string& dir) {
   (void)::rmdir(dir.c_str());
 }
 
+// One process of a rank killed leaves a hung collective: the whole rank goes.
+void KillWholeOnOom(const std::string& dir) { (void)WriteText(dir + "/memory.oom.group", "1"); }
+
 constexpr std::string_view kProbe = "probe-";
+
+void KillUntilEmpty(const std::string& dir, bool v2, Millis patience) {
+  constexpr Millis kStep{2};
+  for (Millis waited{0}; Populated(dir, v2) && waited < patience; waited += kStep) {
+    KillDir(dir, v2);
+    std::this_thread::sleep_for(kStep);
+  }
+}
 
 // What does not end at once (a process that waits in the kernel) stays until the agent starts
 // again.
 void EndProbe(const std::vector<std::string>& dirs, bool kill_v2) {
   constexpr Millis kPatience{1'000};
-  constexpr Millis kStep{2};
-  for (Millis waited{0}; Populated(dirs.front(), kill_v2) && waited < kPatience; waited += kStep) {
-    KillDir(dirs.front(), kill_v2);
-    std::this_thread::sleep_for(kStep);
-  }
+  KillUntilEmpty(dirs.front(), kill_v2, kPatience);
   for (const std::string& dir : dirs) RemoveBelow(dir);
 }
 
@@ -375,10 +382,7 @@ Result<void> AllocationCgroup::Create(const std::vector<Rank>& ranks,
   }
   if (host_.memory_root.empty()) return {};
   if (host_.memory_v2) {
-    for (const Rank rank : ranks) {
-      // One process of a rank killed leaves a hung collective: the whole rank goes.
-      (void)WriteText(Mem("/ranks/" + std::to_string(rank)) + "/memory.oom.group", "1");
-    }
+    for (const Rank rank : ranks) KillWholeOnOom(Mem("/ranks/" + std::to_string(rank)));
   }
   if (memory_limit) {
     const std::string file =
@@ -475,6 +479,20 @@ void AllocationCgroup::KillRanks() const {
 
 void AllocationCgroup::KillRank(Rank rank) const {
   if (Exists()) KillDir(Kill("/ranks/" + std::to_string(rank)), host_.kill_v2);
+}
+
+Result<void> AllocationCgroup::RemakeRank(Rank rank) const {
+  if (!Exists()) return {};
+  constexpr Millis kPatience{5'000};
+  const std::string below = "/ranks/" + std::to_string(rank);
+  const std::string dir = Kill(below);
+  KillUntilEmpty(dir, host_.kill_v2, kPatience);
+  RemoveBelow(dir);
+  if (IsFile(dir))
+    return Fail(ErrorCode::kUnavailable, "processes in " + dir + " have not ended after SIGKILL");
+  if (!MakeDir(dir)) return FailErrno("mkdir " + dir, errno);
+  if (host_.memory_v2) KillWholeOnOom(Mem(below));
+  return {};
 }
 
 void AllocationCgroup::KillAll() const {

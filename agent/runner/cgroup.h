@@ -96,6 +96,9 @@ class AllocationCgroup {
   // SIGKILL to every member of all ranks; call again until RanksPopulated() is false.
   void KillRanks() const;
   void KillRank(Rank rank) const;  // the others may still be born
+  // An empty group in the place of the rank's, whose processes are killed: from Linux 6.14 on, one
+  // that is born into a group that was ever killed gets SIGKILL at once. Waits a little for them.
+  Result<void> RemakeRank(Rank rank) const;
   // Also the shims. The last resort.
   void KillAll() const;
   MemoryFacts Memory(Rank rank) const;

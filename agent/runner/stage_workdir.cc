@@ -8,7 +8,7 @@
 
 namespace launch::agent {
 
-void RunnerLoop::BeginStaging(AllocationRun& run) {
+void RunnerLoop::BeginStaging(AllocationRun& run, bool anew) {
   if (run.spec->setup.empty()) return StartStaging(run, std::nullopt, {});
   // With a copy to fall back on, nothing runs in a directory that is another one here.
   const bool may_copy = !run.spec->snapshot.empty() && !run.in_copy;
@@ -20,10 +20,13 @@ void RunnerLoop::BeginStaging(AllocationRun& run) {
                            .account = run.account});
   run.staging_number = ++stagings_;
   const auto state =
-      RunBeside([spec = *run.spec, account = run.account, may_copy, number = run.staging_number,
+      RunBeside([spec = *run.spec, account = run.account, may_copy, anew, cgroup = run.cgroup,
+                 number = run.staging_number,
                  wish = WishOf(run, kSetupRank, std::move(shim))](const auto&, auto& tasks) {
+        const Result<void> remade = anew ? cgroup.RemakeRank(kSetupRank) : Result<void>();
         const bool here = !may_copy || SeesWorkdir(spec, account);
         std::vector<FoundCommand> found = FindCommands(spec, account, {wish});
+        if (!remade) found.front().shim = Unexpected(remade.error());
         tasks.PushAlways(SetupFound{spec.key, number, here, std::move(found.front())});
       });
   run.staging_cancel = std::shared_ptr<std::atomic<bool>>(state, &state->cancel);
@@ -87,7 +90,7 @@ void RunnerLoop::Do(CopyOutcome& outcome) {
   run->setup.reset();
   (void)options_.files->RemoveTree(run->dir.RankPath(kSetupRank));
   EnterCopy(*run, *outcome.directory);
-  BeginStaging(*run);
+  BeginStaging(*run, true);
 }
 
 void RunnerLoop::EnterCopy(AllocationRun& run, const std::string& directory) {

@@ -240,6 +240,34 @@ TEST_F(CopyTest, SetupAndRanksRunInTheCopyAlsoAfterAnAgentRestart) {
             "from the copy\nby setup\n" + copy + "/below\n" + copy + "\n");
 }
 
+// From Linux 6.14 on, what is born into the group of the first `setup` is killed at once.
+TEST_F(CopyTest, SetupThatRanInPlaceRunsAgainInTheCopy) {
+  depot_.AddFile("data", "from the copy\n");
+  const std::string root = depot_.Root();
+  bench_.options().fetch_chunks = depot_.Fetcher();
+  bench_.Open();
+  AllocationSpec spec = bench_.Spec(kFirst, 1, {});
+  spec.ranks[0].argv = {"/bin/bash", "-c", "cat data made"};
+  spec.setup = "echo by setup > made; setsid sleep 1000 < /dev/null > /dev/null 2>&1 &";
+  spec.snapshot = root;
+  ASSERT_TRUE(bench_.Accept(spec));
+  const auto stage = [&](bool use_snapshot) {
+    bench_.runner().Stage({to_node::Stage{.key = kFirst, .use_snapshot = use_snapshot}});
+    return bench_.told().Await<told::StageDone>([&](const told::StageDone& done) {
+      return done.key == kFirst && done.facts.from_snapshot == use_snapshot;
+    });
+  };
+  const auto in_place = stage(false);
+  ASSERT_TRUE(in_place);
+  EXPECT_EQ(in_place->facts.setup_exit, 0) << in_place->facts.setup_tail;
+  const auto copied = stage(true);
+  ASSERT_TRUE(copied);
+  EXPECT_EQ(copied->facts.setup_exit, 0) << copied->facts.setup_tail;
+  ASSERT_TRUE(bench_.Start(kFirst));
+  ASSERT_TRUE(bench_.AwaitEnd(kFirst, 0));
+  EXPECT_EQ(bench_.ReadFile(bench_.RankPath(kFirst, 0) + "/out"), "from the copy\nby setup\n");
+}
+
 TEST_F(CopyTest, WhyNoCopyCouldBeMadeIsAFactOfTheWorkdir) {
   bench_.options().fetch_chunks = depot_.Fetcher();
   bench_.Open();
