@@ -49,6 +49,7 @@ struct LaunchLine {
   std::optional<int> nodes_min;
   std::optional<int> nodes_max;
   std::optional<int> visible_devices;  // CUDA_VISIBLE_DEVICES= in front, read as a count
+  bool maps_devices = false;           // those in front of its Python programs are places
   bool drives_all_gpus = false;        // one process of the node does
   bool reads_devices = false;          // its text looks at $CUDA_VISIBLE_DEVICES
   std::optional<NamedText> deepspeed;  // the engine's file, of a text that starts once per node

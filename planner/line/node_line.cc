@@ -39,6 +39,19 @@ std::string DevicesMeant(const WrittenCounts& counts, const LaunchLineOptions& o
                                  : list + ": numbers of gpu_ids";
 }
 
+// They are said to be what node_launcher.py makes of them.
+Finding DevicesReplaced(std::optional<int> count, const LaunchLineOptions& options,
+                        std::string_view called) {
+  return MakeFinding("visible_devices_set", Severity::kWarning,
+                     "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets: " +
+                         (count ? "read as a count (" + std::to_string(*count) + ")"
+                                : std::string("how many is not known here")) +
+                         ", and replaced by the job's devices of these " +
+                         (options.gpu_ids.empty() ? "places" : "numbers") + " where " +
+                         std::string(called) + " is called",
+                     "leave it out; for particular devices write gpu_ids");
+}
+
 void TakeCounts(const WrittenCounts& counts, const LaunchLineOptions& options, LaunchLine& line) {
   if (line.procs == ProcsWord::kNone) {
     line.procs = counts.procs;
@@ -67,6 +80,12 @@ void TakeCounts(const WrittenCounts& counts, const LaunchLineOptions& options, L
                     "write procs_per_node in the job, or submit a job for each call"));
   }
   line.visible_devices = counts.devices;
+  line.maps_devices = counts.program_sets_devices && !counts.launcher;
+  if (line.maps_devices) {
+    line.visible_devices = counts.program_devices;
+    line.warnings.push_back(DevicesReplaced(counts.program_devices, options, "a Python program"));
+    return;
+  }
   if (!counts.devices && !counts.sets_devices) return;
   if (!counts.device_list.empty()) line.read.push_back(DevicesMeant(counts, options));
   const bool of_job =
@@ -74,7 +93,6 @@ void TakeCounts(const WrittenCounts& counts, const LaunchLineOptions& options, L
         return std::ranges::find(options.gpu_ids, one) != options.gpu_ids.end();
       });
   if (!counts.device_list.empty() && of_job) return;
-  const std::string count = counts.devices ? std::to_string(*counts.devices) : "unknown";
   if (!counts.together.empty()) {
     std::string ids;
     for (const std::int64_t id : counts.together)
@@ -83,16 +101,12 @@ void TakeCounts(const WrittenCounts& counts, const LaunchLineOptions& options, L
         "visible_devices_set", Severity::kWarning,
         "run sets CUDA_VISIBLE_DEVICES of its launcher and of what runs beside it: read as a count "
         "(" +
-            count + "), and the program in the background gets those that are written",
+            std::to_string(counts.together.size()) +
+            "), and the program in the background gets those that are written",
         "write gpu_ids: [" + ids + "], so that these are the devices of the job"));
     return;
   }
-  line.warnings.push_back(MakeFinding(
-      "visible_devices_set", Severity::kWarning,
-      "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets: read as a count (" +
-          count + "), and replaced by the job's devices of these " +
-          (options.gpu_ids.empty() ? "places" : "numbers") + " where a launcher is called",
-      "leave it out; for particular devices write gpu_ids"));
+  line.warnings.push_back(DevicesReplaced(counts.devices, options, "a launcher"));
 }
 
 // A word is a word, wherever it stands; empty: none.

@@ -43,7 +43,9 @@ std::optional<int> CountOf(const std::string& value, int most) {
   return static_cast<int>(*number);
 }
 
-int ItemsOf(const std::string& list) {
+// "0,1", also with a comma at the end.
+int ItemsOf(std::string_view list) {
+  while (!list.empty() && (list.back() == ',' || list.back() == ' ')) list.remove_suffix(1);
   return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
 }
 
@@ -117,6 +119,7 @@ class CountReader {
       counts.procs_number /= *counts.nodes;
     }
     counts.called = some(calls_) || some(assigned_) || some(served_);
+    counts.launcher = launcher_seen_;
     counts.refused = refused_;
     counts.stops = stops_;
     counts.flag_unknown = flag_unknown_;
@@ -310,7 +313,7 @@ class CountReader {
 
   // Not `CUDA_VISIBLE_DEVICES= python prepare.py`: no launcher sees that.
   void NoteDevices(const ShellCommand& command, bool called) {
-    if (StartsPython(command) && !called) {
+    if (PythonAt(command.words) < command.words.size() && !called) {
       NoteProgramDevices(command);
       return;
     }

@@ -31,6 +31,7 @@ struct WrittenCounts {
   std::optional<int> devices;  // CUDA_VISIBLE_DEVICES of the call, as a count
   std::string device_list;     // the same as written; empty: it is not known
   bool called = false;         // a launcher with a count or devices
+  bool launcher = false;       // a launcher is called, whatever it asks for
   bool none_reached = false;   // the text's own values rule its launchers out
   // Devices of a launcher and of what runs in the background beside it, whose own stay as written.
   std::set<std::int64_t> together;

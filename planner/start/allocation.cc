@@ -35,9 +35,21 @@ std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
         "export LAUNCH_PLACE=\"$NNODES $NPROC_PER_NODE $NODE_RANK $MASTER_ADDR $MASTER_PORT\"; "
         "[ -z \"${CUDA_VISIBLE_DEVICES+x}\" ] || "
         "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"; ";
+    if (line.maps_devices) {
+      text +=
+          "python() { \"$LAUNCH_WRAPPERS/python\" \"$@\"; }; "
+          "python3() { \"$LAUNCH_WRAPPERS/python3\" \"$@\"; }; export -f python python3; ";
+    }
     if (line.reads_devices) text += "export LAUNCH_DEVICES_READ=1; ";
   }
   return text + line.shell;
+}
+
+// `python` and `python3` in LAUNCH_WRAPPERS.
+std::vector<GeneratedFile> InterpreterFiles(const LaunchLine& line, const JobSpec& job) {
+  const bool named = NamesPython(job);
+  if (line.maps_devices) return PythonDeviceFiles(named ? job.python : "");
+  return named ? PythonFiles(job.python) : std::vector<GeneratedFile>();
 }
 
 // A value of env: as bash expands it: its forms are bash's own, in double quotes.
@@ -229,9 +241,8 @@ std::vector<AllocationSpec> MakeAllocations(const AllocationInput& input) {
     spec.files = input.plan.files;
     if (input.line.wrappers) {
       for (GeneratedFile& file : NodeLauncherFiles()) spec.files.push_back(std::move(file));
-      if (NamesPython(job)) {
-        for (GeneratedFile& file : PythonFiles(job.python)) spec.files.push_back(std::move(file));
-      }
+      for (GeneratedFile& file : InterpreterFiles(input.line, job))
+        spec.files.push_back(std::move(file));
     }
     for (int index : share.gpus) {
       spec.gpus.push_back(share.inventory->gpus[static_cast<std::size_t>(index)].uuid);

@@ -40,4 +40,16 @@ std::vector<GeneratedFile> PythonFiles(const std::string& interpreter) {
   return files;
 }
 
+std::vector<GeneratedFile> PythonDeviceFiles(const std::string& interpreter) {
+  const std::string quoted = ShellQuote(interpreter);
+  std::vector<GeneratedFile> files;
+  for (const std::string name : {"python", "python3"}) {
+    const std::string command =
+        interpreter.empty() ? "/bin/sh \"$LAUNCH_WRAPPERS/node_launcher.sh\" " + name
+                            : quoted + " \"$LAUNCH_WRAPPERS/node_launcher.py\" program " + quoted;
+    files.push_back({name, "#!/bin/sh\nexec " + command + " \"$@\"\n"});
+  }
+  return files;
+}
+
 }  // namespace launch

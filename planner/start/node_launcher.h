@@ -18,4 +18,8 @@ std::vector<GeneratedFile> NodeLauncherFiles();
 // links: a venv is found by the path of the interpreter.
 std::vector<GeneratedFile> PythonFiles(const std::string& interpreter);
 
+// `python` and `python3` that hold the devices of a program to those of the job, as a launcher's
+// are, for the interpreter that the job names; empty: the next one on PATH.
+std::vector<GeneratedFile> PythonDeviceFiles(const std::string& interpreter);
+
 }  // namespace launch

@@ -89,10 +89,11 @@ def devices_meant(asked, devices, ids, inherited):
     return own or places if inherited else places or own
 
 
-def keep_devices(place, environ):
+def keep_devices(place, environ, least=None):
     """The job's devices again, where the text around the call set others. Its numbers are those of
     `gpu_ids`, and without that places among the job's GPUs, unless they are made of what the job
-    gave. Some of them that suffice stay: the rest may be those of a server beside the training."""
+    gave. Some of them that suffice (`least`, else one for each process) stay: the rest may be those
+    of a server beside the training."""
     planned = environ.pop("LAUNCH_VISIBLE_DEVICES", None)
     inherited = environ.pop("LAUNCH_DEVICES_READ", "") == "1"
     found = environ.get("CUDA_VISIBLE_DEVICES")
@@ -106,7 +107,7 @@ def keep_devices(place, environ):
     if ids and meant is None and foreign:
         stop(f"CUDA_VISIBLE_DEVICES={found} inside run names GPU {foreign[0]}, which is none of gpu_ids: "
              f"{','.join(ids)}\n  hint: write numbers of gpu_ids there, or leave CUDA_VISIBLE_DEVICES out")
-    enough = meant is not None and place.per_node <= len(set(meant)) == len(meant)
+    enough = meant is not None and (least or place.per_node) <= len(set(meant)) == len(meant)
     environ["CUDA_VISIBLE_DEVICES"] = chosen = ",".join(meant) if enough else planned
     if place.node != 0 or asked == chosen.split(","):
         return
@@ -154,7 +155,10 @@ def split(parser, argv, placement, counts=()):
         width = 1
         takes_value = action is not None and action.nargs != 0
         if takes_value and not glued and (name.startswith("--") or len(name) == 2):
-            width = 2
+            # `--node_rank $RANK --master_addr ...` with nothing in RANK.
+            following = argv[i + 1].partition("=")[0] if i + 1 < len(argv) else ""
+            empty = following.startswith("--") and find_action(parser, following) is not None
+            width = 1 if empty and action.dest in placement else 2
         if action is not None and action.dest in placement:
             replaced.append(action.dest)
             if action.dest in counts:
@@ -415,8 +419,19 @@ def become_node(environ):
     environ.update(NNODES="1", NPROC_PER_NODE="1", NODE_RANK="0", LAUNCH_OPEN_COUNT="1")
 
 
+def program(real, argv):
+    """A Python program that starts its processes itself: the numbers of devices in front of it are
+    as a launcher's. It may hide them all."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "")[:1] in ("", "-")
+    if os.environ.get("LAUNCH_START") == "node" and not hidden:
+        keep_devices(Place(os.environ), os.environ, least=1)
+    os.execv(real, [real, *argv])
+
+
 def main():
     name, real, argv = sys.argv[1], sys.argv[2], sys.argv[3:]
+    if name == "program":
+        return program(real, argv)
     if os.environ.get("LAUNCH_START") != "node":
         if "RANK" not in os.environ:
             return run_file(real, argv)

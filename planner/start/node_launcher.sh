@@ -16,6 +16,9 @@ if [ -z "$real" ]; then
   echo "launch: $name: not found on PATH $PATH" >&2
   exit 127
 fi
+case $name in
+  python | python3) exec "$real" "$LAUNCH_WRAPPERS/node_launcher.py" program "$real" "$@" ;;
+esac
 if [ "$name" = composer ]; then
   # It starts the ranks of a node by itself, and takes their number on all nodes from here.
   if [ "$LAUNCH_START" = node ] && [ "$NNODES" != 1 ]; then

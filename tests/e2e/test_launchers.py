@@ -392,6 +392,39 @@ def test_a_launcher_in_a_text_that_sets_devices_gets_those_of_the_job(capfd):
     assert kept(LAUNCH_VISIBLE_DEVICES="") == {"CUDA_VISIBLE_DEVICES": ""}
 
 
+def test_numbers_in_front_of_a_program_are_places_among_the_devices_of_the_job(tmp_path):
+    import subprocess
+
+    from conftest import ROOT
+    wrapper = tmp_path / "node_launcher.py"
+    wrapper.write_text((ROOT / "planner/start/node_launcher.py").read_text())
+
+    def seen(devices):
+        environ = {**os.environ, "LAUNCH_START": "node", "LAUNCH_PLACE": "1 2 0 h 1", "LAUNCH_VISIBLE_DEVICES": "4,5,6",
+                   "CUDA_VISIBLE_DEVICES": devices}
+        show = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+        command = [sys.executable, str(wrapper), "program", sys.executable, "-c", show]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert seen("0,2") == "4,6"
+    assert seen("1") == "5", "a program may take fewer than the job has processes"
+    assert seen("0,1,2,3") == "4,5,6"
+    assert seen("") == "", "the GPUs are hidden from it"
+
+
+def test_a_flag_whose_variable_is_empty_takes_no_flag_for_its_value():
+    import argparse
+
+    launcher = node_launcher()
+    parser = argparse.ArgumentParser()
+    for flag in ("--node_rank", "--master_addr", "--nproc_per_node", "--log_dir"):
+        parser.add_argument(flag)
+    words = ["--node_rank", "--master_addr", "10.0.0.1", "--nproc_per_node", "8", "--log_dir", "l", "t.py", "--x"]
+    kept, replaced, script = launcher.split(parser, words, launcher.TORCHRUN_PLACEMENT)
+    assert (kept, script) == (["--log_dir", "l"], ["t.py", "--x"])
+    assert replaced == ["node_rank", "master_addr", "nproc_per_node"]
+
+
 def test_device_numbers_in_a_text_are_those_of_gpu_ids(capfd):
     launcher = node_launcher()
     place = launcher.Place({"NNODES": "1", "NPROC_PER_NODE": "2", "NODE_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"})

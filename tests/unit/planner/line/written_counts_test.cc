@@ -43,7 +43,7 @@ TEST(WrittenCounts, DevicesOfAValueThatIsNotKnownAreSaid) {
     const auto line = Script(text);
     ASSERT_TRUE(line) << text << line.error().message;
     EXPECT_FALSE(line->visible_devices) << text;
-    EXPECT_NE(Warning(line, "visible_devices_set").find("as a count (unknown), and replaced"),
+    EXPECT_NE(Warning(line, "visible_devices_set").find("how many is not known here, and replaced"),
               std::string::npos)
         << text;
   }
