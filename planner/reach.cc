@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "common/units.h"
+#include "planner/line/device_flags.h"
 #include "planner/line/script_flags.h"
 #include "planner/line/script_habits.h"
 #include "planner/model/strategy.h"
@@ -77,12 +80,48 @@ std::string Shown(const FlagUse& use) {
   return use.value.empty() ? use.flag : use.flag + " " + use.value;
 }
 
+// GPUs of the job on a node that has ranks of it.
+int GpusOfNode(const Plan& plan) {
+  std::set<std::string> gpus;
+  for (const RankAssignment& one : plan.assignments) {
+    if (one.node != plan.assignments[0].node) continue;
+    for (const auto& uuid : one.gpu_uuids) gpus.insert(uuid.value);
+  }
+  return static_cast<int>(gpus.size());
+}
+
+// Numbers or a number of devices that are just those of the job on each node.
+bool AreThoseOfJob(const FlagUse& use, const Plan& plan) {
+  const int gpus = GpusOfNode(plan);
+  const auto list = DevicesInList(use.value);
+  if (gpus == 0 || list != gpus) return use.flag == "--gpus" && ParseInt(use.value) == gpus;
+  // In their order, as everybody writes them.
+  std::string places = "0";
+  for (int place = 1; place < gpus; ++place) places += "," + std::to_string(place);
+  const std::size_t first = std::min(use.value.find_first_of("0123456789"), use.value.size());
+  return use.value.compare(first, places.size(), places) == 0;
+}
+
+// Flags whose meaning the program alone knows name more devices than the job has.
+std::optional<Finding> MoreDevicesNamed(const LaunchLine& line, const Plan& plan) {
+  const int gpus = GpusOfNode(plan);
+  const bool more = line.named_devices && line.named_devices->count > gpus && gpus > 0;
+  if (!more) return std::nullopt;
+  const std::string count = std::to_string(line.named_devices->count);
+  return Unreachable("run passes " + line.named_devices->flag + ", which may ask for " + count +
+                         " GPUs of a node, and the job has " + std::to_string(gpus),
+                     "write gpus: " + count +
+                         " if the program uses so many, and procs_per_node: 1 "
+                         "if one process drives or starts all of them");
+}
+
 std::optional<Finding> JudgeUse(const FlagUse& use, const JobSpec& spec, const Plan& plan) {
   if (use.late) return std::nullopt;
   const auto number = ParseInt(use.value);
   switch (use.topic) {
     case Topic::kDevices:
       if (use.value.empty() || (use.flag == "--devices" && number)) return std::nullopt;
+      if (AreThoseOfJob(use, plan)) return std::nullopt;
       return Unreachable("run passes " + Shown(use) +
                              " itself, and a script that sets devices escapes the ones it gets",
                          "leave the flag out; each rank uses device LOCAL_RANK, and particular "
@@ -239,7 +278,11 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line,
                                const std::map<std::string, std::string>& files, const Plan& plan) {
   std::vector<Finding> findings;
   const std::vector<FlagUse> flags = FlagsOf(line.arguments);
+  auto more = MoreDevicesNamed(line, plan);
+  const bool said = more.has_value();
+  if (said) findings.push_back(std::move(*more));
   for (const FlagUse& use : flags) {
+    if (said && use.topic == Topic::kDevices) continue;
     if (auto finding = JudgeUse(use, spec, plan)) findings.push_back(std::move(*finding));
   }
   const bool by_flag = std::any_of(

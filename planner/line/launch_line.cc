@@ -110,12 +110,14 @@ class LineReader {
       if (own->nodes.value_or(1) > 1 && !line.nodes_min)
         line.nodes_min = line.nodes_max = own->nodes;
       TakeProgramDevices(counts, line);
+      if (options_.gpus_open && own->one_process && !line.visible_devices)
+        line.visible_devices = DevicesNamedAmong(counts);
       if (auto clusters = SeveralRayClusters(*own)) line.warnings.push_back(std::move(*clusters));
       return line;
     }
     if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
     if (open) TakeProgramDevices(counts, plain);
-    TakeTrainerDevices(plain);
+    TakeTrainerDevices(plain, options_.files);
     if (open && plain.procs == ProcsWord::kNone) TakeDevicesAmong(counts, plain);
     if (beside) plain.warnings.push_back(std::move(*beside));
     if (auto endless = EndlessAmong(script_, counts)) plain.warnings.push_back(std::move(*endless));
@@ -183,6 +185,16 @@ class LineReader {
     return ranks ? std::nullopt : drives;
   }
 
+  // By flags of a Python program that drives all its devices: "--gpu_ids 0,1,2,3".
+  static std::optional<int> DevicesNamedAmong(const WrittenCounts& counts) {
+    int most = 0;
+    for (const PythonCall& call : counts.python) {
+      const auto named = DevicesNamedIn(call.words, false);
+      most = std::max(most, named ? named->count : 0);
+    }
+    return most > 1 ? std::optional(most) : std::nullopt;
+  }
+
   // The most that a Python program of the text, also of scripts that it runs, has in its flags.
   void TakeDevicesAmong(const WrittenCounts& counts, LaunchLine& line) const {
     for (const PythonCall& call : counts.python) {
@@ -190,7 +202,9 @@ class LineReader {
       LineReader reader(one, options_);
       if (!reader.ExecLast()) continue;
       reader.line_.read.clear();
-      TakeTrainerDevices(reader.line_);
+      reader.line_.place = call.place;
+      TakeTrainerDevices(reader.line_, options_.files);
+      if (!line.named_devices) line.named_devices = reader.line_.named_devices;
       const bool counted = reader.line_.procs == ProcsWord::kNumber;
       if (!counted ||
           (line.procs == ProcsWord::kNumber && line.procs_number >= reader.line_.procs_number)) {

@@ -14,6 +14,7 @@
 #include "common/job.h"
 #include "common/launch.h"
 #include "planner/line/accelerate_settings.h"
+#include "planner/line/device_flags.h"
 #include "planner/line/launcher_arguments.h"
 #include "planner/line/shell_place.h"
 
@@ -48,10 +49,11 @@ struct LaunchLine {
   bool procs_of_all_nodes = false;  // accelerate's --num_processes without --num_machines
   std::optional<int> nodes_min;
   std::optional<int> nodes_max;
-  std::optional<int> visible_devices;  // CUDA_VISIBLE_DEVICES= in front, read as a count
-  bool maps_devices = false;           // those in front of its Python programs are places
-  bool drives_all_gpus = false;        // one process of the node does
-  bool reads_devices = false;          // its text looks at $CUDA_VISIBLE_DEVICES
+  std::optional<int> visible_devices;         // CUDA_VISIBLE_DEVICES= in front, read as a count
+  std::optional<NamedDevices> named_devices;  // by flags of a program
+  bool maps_devices = false;                  // those in front of its Python programs are places
+  bool drives_all_gpus = false;               // one process of the node does
+  bool reads_devices = false;                 // its text looks at $CUDA_VISIBLE_DEVICES
   std::optional<NamedText> deepspeed;  // the engine's file, of a text that starts once per node
   std::string hostfile_unread;         // of DeepSpeed, not at hand; empty: none, or it was read
   ShellPlace place;                    // where the command itself is started

@@ -6,6 +6,7 @@
 
 #include "common/text.h"
 #include "common/units.h"
+#include "planner/line/device_flags.h"
 #include "planner/line/python_words.h"
 #include "planner/line/script_flags.h"
 
@@ -96,6 +97,15 @@ std::string LauncherStartedIn(const std::string& squeezed) {
   return {};
 }
 
+constexpr std::string_view kEngineLaunch = "launch()";
+
+// detectron2's engine and what was made of it: `from yolox.core import launch`.
+bool CallsEngineLaunch(const std::string& squeezed) {
+  const bool engine = Has(squeezed, ".engineimport") || Has(squeezed, ".coreimport") ||
+                      Has(squeezed, ".engine.launchimport");
+  return engine && (Has(squeezed, "launch(main") || Has(squeezed, "launch(\nmain"));
+}
+
 // "nn.DataParallel(", "=DataParallel(", not "FullyShardedDataParallel(" nor a class of that name.
 bool MakesDataParallel(const std::string& squeezed) {
   constexpr std::string_view kCall = "DataParallel(";
@@ -136,6 +146,7 @@ ScriptHabits HabitsIn(std::string_view text) {
     }
     if (habits.spawns.empty() && Has(squeezed, "fromtorch.distributed.runimport"))
       habits.spawns = "torch.distributed.run";
+    if (habits.spawns.empty() && CallsEngineLaunch(squeezed)) habits.spawns = kEngineLaunch;
     if (habits.spawns.empty()) habits.spawns = LauncherStartedIn(squeezed);
   }
   // Its own processes, each of which is told its rank.
@@ -223,7 +234,8 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     if (flag.name == "num_machines") found.nodes = CountIn(value);
     if (flag.name == "machine_rank") machine = !flag.late;
     constexpr std::array<std::string_view, 4> kCounts = {"num_gpus", "gpus", "ngpus", "ngpu"};
-    if (std::find(kCounts.begin(), kCounts.end(), flag.name) == kCounts.end()) continue;
+    const bool devices = flag.name == "devices" && habits.spawns == kEngineLaunch;
+    if (!devices && std::find(kCounts.begin(), kCounts.end(), flag.name) == kCounts.end()) continue;
     found.count = CountIn(value);
     // detectron2's engine: one process starts --num-gpus of them.
     several = several || (flag.name == "num_gpus" && found.count != 1);
@@ -247,6 +259,8 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     }
     if (const std::string count = ValueOf(kRayNodes, word); !count.empty())
       ray_nodes = CountIn(count);
+    if (i > 0 && line.arguments[i - 1].value == "-d" && habits.spawns == kEngineLaunch)
+      found.count = CountIn(word);
     if (i > 0 && line.arguments[i - 1].value == "-m" && word == "llamafactory.cli") {
       found.why = word + " starts its ranks itself";
     }
@@ -338,9 +352,31 @@ void TakeCount(CountKind kind, const std::string& value, LaunchLine& line) {
   line.procs_of_all_nodes = total;
 }
 
+// Lightning's become the processes; of other programs they are told in the plan.
+void TakeNamedDevices(LaunchLine& line, const std::map<std::string, std::string>& files) {
+  const std::string* text = TextOf(line, files);
+  auto named = DevicesNamedIn(line.arguments, text != nullptr && Has(*text, "lightning"));
+  if (!named) return;
+  // detectron2's engine: one process, whatever the job has.
+  const bool engine = std::ranges::any_of(line.arguments, [](const ShellWord& word) {
+    return word.value.starts_with("--config-file");
+  });
+  if (engine && named->count == 1 && named->flag.starts_with("--num-gpus")) {
+    TakeCount(CountKind::kOfNode, "1", line);
+    line.read.push_back(named->flag + " of the line: processes per node");
+    return;
+  }
+  if (!named->of_lightning) {
+    line.named_devices = std::move(named);
+    return;
+  }
+  TakeCount(CountKind::kOfNode, std::to_string(named->count), line);
+  line.read.push_back(named->flag + " of the line: processes per node (Lightning)");
+}
+
 }  // namespace
 
-void TakeTrainerDevices(LaunchLine& line) {
+void TakeTrainerDevices(LaunchLine& line, const std::map<std::string, std::string>& files) {
   if (line.procs != ProcsWord::kNone) return;
   const std::string program = ProgramNameOf(line);
   for (std::size_t i = 0; i < line.arguments.size(); ++i) {
@@ -357,14 +393,15 @@ void TakeTrainerDevices(LaunchLine& line) {
           return one.flag == name && (one.program.empty() || one.program == program);
         });
     if (flag == kCountFlags.end()) continue;
-    if (value.starts_with('[') && value.ends_with(']')) {
-      value = std::to_string(std::count(value.begin(), value.end(), ',') + 1);
-    }
+    const bool list = value.find(',') != std::string::npos || value.starts_with('[');
+    if (const auto devices = list ? DevicesInList(value) : std::nullopt)
+      value = std::to_string(*devices);
     TakeCount(flag->kind, value, line);
     if (flag->kind == CountKind::kNodes) continue;
     line.read.push_back(written + " of the line: processes" +
                         (line.procs_of_all_nodes ? " of all nodes" : " per node"));
   }
+  if (line.procs == ProcsWord::kNone && RunsPython(line)) TakeNamedDevices(line, files);
 }
 
 std::optional<Finding> OnlyNccl(const LaunchLine& line,

@@ -12,6 +12,9 @@ namespace {
 
 constexpr const char* kDataParallel = "model = torch.nn.DataParallel(model).cuda()\n";
 constexpr const char* kSpawns = "import torch.multiprocessing as mp\nmp.spawn(run, nprocs=4)\n";
+constexpr const char* kEngine =
+    "from yolox.core import launch\nif __name__ == '__main__':\n    launch(\n        main, "
+    "num_gpu)\n";
 constexpr const char* kRanks = "local = int(os.environ[\"LOCAL_RANK\"])\n";
 
 struct PublicProgram {
@@ -91,6 +94,78 @@ INSTANTIATE_TEST_SUITE_P(
                         "class DataParallel(nn.Module): pass\nm = FullyShardedDataParallel(m)\n"}},
                       "bash -c 'python train.py'",
                       "plain"}));
+
+// As numbers behind the flags of a program; the job says nothing of GPUs.
+INSTANTIATE_TEST_SUITE_P(
+    Flags, PublicPrograms,
+    ::testing::Values(
+        PublicProgram{"CompVis/latent-diffusion and forks: README",
+                      {},
+                      "python main.py -t --base configs/a.yaml --gpus 0,1,2,3",
+                      "plain procs=4 main.py",
+                      true},
+        PublicProgram{"CompVis/taming-transformers README: one device",
+                      {},
+                      "python main.py --base configs/a.yaml -t True --gpus 0,",
+                      "plain procs=1 main.py",
+                      true},
+        PublicProgram{
+            "Lingstreasure/stable-diffusion-finetune train.sh",
+            {{"train.sh", "python main.py -t \\\n --base a.yaml --gpus 0,1 --num_nodes 1\n"}},
+            "bash train.sh",
+            "plain procs=2",
+            true},
+        PublicProgram{
+            "pyro-ppl/pyro docs",
+            {},
+            "python examples/svi_lightning.py --accelerator gpu --devices 2 --strategy ddp",
+            "plain procs=2 examples/svi_lightning.py",
+            true},
+        PublicProgram{"pytorch-lightning docs: a run on the CPU",
+                      {},
+                      "python train.py --accelerator cpu --devices 4",
+                      "plain train.py",
+                      true},
+        PublicProgram{"hppRC/template-pytorch-lightning-hydra-mlflow-poetry README",
+                      {},
+                      "poetry run python main.py gpus=[0,1,2,3] trainer.accelerator=ddp",
+                      "plain procs=4",
+                      true},
+        PublicProgram{
+            "LightningCLI docs", {}, "python t.py --trainer.gpus=0,1", "plain procs=2 t.py", true},
+        PublicProgram{"a script of Lightning at hand",
+                      {{"train.py", "import pytorch_lightning as pl\n"}},
+                      "python train.py --gpus 4",
+                      "plain procs=4 train.py",
+                      true},
+        PublicProgram{"junyanz/pytorch-CycleGAN-and-pix2pix: devices of a program not at hand",
+                      {},
+                      "python train.py --dataroot d --gpu_ids 0,1,2,3",
+                      "plain train.py",
+                      true},
+        PublicProgram{"the same with its text",
+                      {{"train.py", kDataParallel}},
+                      "python train.py --gpu_ids 0,1,2,3",
+                      "node procs=1 devices=4",
+                      true},
+        PublicProgram{"Megvii-BaseDetection/YOLOX README",
+                      {{"tools/train.py", kEngine}},
+                      "python tools/train.py -n yolox-s -d 8 -b 64 --fp16 -o",
+                      "node procs=8",
+                      true},
+        PublicProgram{"forks of detectron2: --num-gpus without --config-file",
+                      {{"tools/train_net.py",
+                        "from detectron2.engine import DefaultTrainer, launch\nlaunch(main, 4)\n"}},
+                      "python tools/train_net.py --num-gpus 4",
+                      "node procs=4",
+                      true},
+        PublicProgram{"gist-ailab/seed bash/train.sh",
+                      {},
+                      "python train_net.py --config-file a.yaml --num-gpus 1",
+                      "plain procs=1 train_net.py",
+                      true},
+        PublicProgram{
+            "many READMEs: a device's number", {}, "python t.py --gpu 2", "plain t.py", true}));
 
 }  // namespace
 }  // namespace launch

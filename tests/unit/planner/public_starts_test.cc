@@ -238,10 +238,10 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"a fork of detectron2, with a pipe",
                    "CUDA_VISIBLE_DEVICES=0,1 python3 tools/train_net.py --num-gpus 2 \\\n\t"
                    "--config-file configs/fcos/a.yaml 2>&1 | tee log/train_log.txt",
-                   "node procs=2"},
+                   "node procs=2 devices=2"},
         PublicLine{"facebookresearch/detectron2: one GPU is one process",
                    "python train_net.py --num-gpus 1 --config-file configs/a.yaml",
-                   "plain train_net.py"},
+                   "plain procs=1 train_net.py"},
         PublicLine{"pytorch/examples imagenet README.md",
                    "python main.py -a resnet50 --dist-url 'tcp://127.0.0.1:1234' --dist-backend "
                    "'nccl' --multiprocessing-distributed --world-size 1 --rank 0 /data",
