@@ -136,6 +136,7 @@ class RunnerLoop {
   std::string MarkerOf(const AllocationRun& run) const;
   void RemoveMarker(const AllocationRun& run);
   std::string GonePath() const { return options_.state_dir + "/gone"; }
+  bool TryForget(const Key& key);
   void RemoveAside(const std::string& path, const std::string& name);
   void RemoveGone();
 
@@ -249,7 +250,8 @@ class RunnerLoop {
   std::map<Key, CgroupHost> unrecorded_;
   // While what is there is taken over: who holds which file below `allocations` open.
   std::map<std::string, std::vector<int>> holders_;
-  std::set<Key> unreadable_;  // found with one that is damaged, until then
+  std::set<Key> unforgotten_;  // as long as their logs cannot be moved
+  std::set<Key> unreadable_;   // found with one that is damaged, until then
   int next_port_ = 0;
   bool disk_low_ = false;
   std::map<int, std::pair<Key, Rank>> watched_;  // by inotify's number of the directory

@@ -12,6 +12,7 @@
 #include "agent/account/acting_as.h"
 #include "agent/runner/account_files.h"
 #include "agent/runner/cgroup_note.h"
+#include "agent/runner/kept_logs.h"
 #include "agent/runner/rank_stacks.h"
 #include "agent/runner/resource_holders.h"
 #include "agent/runner/runner_loop.h"
@@ -333,29 +334,34 @@ void RunnerLoop::Do(order::NoteAcked& order) {
   LAUNCH_FAILPOINT("exit.3.after");
 }
 
-// The directory goes, the logs stay: `launch logs` reads them until retention takes them.
 void RunnerLoop::Do(order::Forget& order) {
-  AllocationRun* run = Find(order.key);
+  if (!TryForget(order.key)) unforgotten_.insert(order.key);
+}
+
+// The directory goes, the logs stay: `launch logs` reads them until retention takes them. False: it
+// stays too, for they could not be moved.
+bool RunnerLoop::TryForget(const Key& key) {
+  const AllocationRun* run = Find(key);
   if (run != nullptr && run->phase != RunPhase::kReleased && run->phase != RunPhase::kDropped) {
-    return;
+    return true;
   }
-  accepting_.erase(order.key);
+  accepting_.erase(key);
   LAUNCH_FAILPOINT("exit.4.before");
-  const AttemptDir dir(AllocationPath(options_.state_dir, order.key), *options_.files);
-  const std::string kept = KeptLogsPath(options_.state_dir, order.key);
-  std::error_code ignored;
-  for (const Rank rank : dir.ListRanks()) {
-    const std::string to = kept + "/rank." + std::to_string(rank);
-    std::filesystem::create_directories(to, ignored);
-    for (const char* const name : {"/out", "/err", "/out.index", "/err.index"}) {
-      std::filesystem::rename(dir.RankPath(rank) + name, to + name, ignored);
-    }
+  const AttemptDir dir(AllocationPath(options_.state_dir, key), *options_.files);
+  const auto kept = KeepLogs(dir, KeptLogsPath(options_.state_dir, key), *options_.files);
+  if (!kept) {
+    if (!unforgotten_.contains(key))
+      Notice("node.state_write_failed", run, std::nullopt,
+             "the logs of attempt " + ToString(key) + " stay in " + dir.path() +
+                 " until they can be moved: " + kept.error().message);
+    return false;
   }
   if (const auto copy = options_.files->Read(dir.CopyNotePath(), 4096)) NoteCopyUse(*copy);
   LAUNCH_FAILPOINT("exit.4.logs_kept");
-  RemoveAside(dir.path(), ToString(order.key));
-  runs_.erase(order.key);
+  RemoveAside(dir.path(), ToString(key));
+  runs_.erase(key);
   LAUNCH_FAILPOINT("exit.4.after");
+  return true;
 }
 
 // A rank may leave any number of files behind: they are moved out of the way now and removed on a

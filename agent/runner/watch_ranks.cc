@@ -224,6 +224,7 @@ void RunnerLoop::LookAtLogs() {
            "no space was left below " + options_.state_dir +
                "; what was kept back is in use, so that jobs can still be stopped");
   }
+  std::erase_if(unforgotten_, [&](const Key& key) { return TryForget(key); });
   if (const auto free = FreeBytes(options_.state_dir))
     files_.Restore(*free, options_.min_free_bytes);
   disk_low_ = low;

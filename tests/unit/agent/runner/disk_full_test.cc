@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/unit/agent/runner/runner_bench.h"
 
@@ -20,7 +22,7 @@ class DiskFullTest : public testing::Test {
   void SetUp() override {
     const std::string state = bench_.options().state_dir;
     ASSERT_EQ(::mkdir(state.c_str(), 0700), 0);
-    if (::mount("tmpfs", state.c_str(), "tmpfs", 0, "size=4m") != 0) {
+    if (::mount("tmpfs", state.c_str(), "tmpfs", 0, "size=4m,nr_inodes=512") != 0) {
       GTEST_SKIP() << "mount: " << std::strerror(errno);
     }
     mounted_ = true;
@@ -43,6 +45,17 @@ class DiskFullTest : public testing::Test {
     }
     ::close(fd);
   }
+
+  // Until there is no inode left; how many files that took.
+  int FillInodes() const {
+    int files = 0;
+    while (std::ofstream(Filler(files)).good()) ++files;
+    return files;
+  }
+  void FreeInodes(int files) const {
+    for (int i = 0; i < files; ++i) ::unlink(Filler(i).c_str());
+  }
+  std::string Filler(int i) const { return bench_.Path("state/filler-" + std::to_string(i)); }
 
   RunnerBench bench_;
   bool mounted_ = false;
@@ -83,6 +96,35 @@ TEST_F(DiskFullTest, MakesTheReserveAgainWhenThereIsRoom) {
   EXPECT_NE(::access(reserve.c_str(), F_OK), 0);
   ::unlink((bench_.options().state_dir + "/ballast").c_str());
   EXPECT_TRUE(RunnerBench::Eventually([&] { return ::access(reserve.c_str(), F_OK) == 0; }));
+}
+
+TEST_F(DiskFullTest, ForgetsNoLogThatItCannotKeep) {
+  ASSERT_TRUE(bench_.Run(bench_.Spec(kKey, 1, {})));
+  ASSERT_TRUE(bench_.AwaitEnd(kKey, 0));
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
+  const std::string state = bench_.options().state_dir;
+  const std::string directory = state + "/allocations/" + ToString(kKey);
+  const std::string kept = state + "/logs/" + ToString(kKey) + "/rank.0/out";
+  const int files = FillInodes();
+  bench_.runner().Forget({kKey});
+  EXPECT_TRUE(bench_.told().Await<told::NodeNotice>([&](const auto& told) {
+    return told.notice.kind == "node.state_write_failed" &&
+           told.notice.text.find(directory) != std::string::npos;
+  }));
+  EXPECT_NE(bench_.ReadFile(directory + "/rank.0/out").find("line 2 "), std::string::npos);
+  const std::size_t length = bench_.ReadFile(directory + "/rank.0/out").size();
+  // Whom nobody told of the order; the controller gives it again.
+  bench_.Kill();
+  ASSERT_EQ(bench_.Open().allocations.size(), 1u);
+  bench_.runner().Forget({kKey});
+  const int stops = bench_.told().Count<told::StopDone>();
+  bench_.runner().Stop({.key = kKey, .cause = StopCause::kStale, .grace = Millis{0}});
+  ASSERT_TRUE(RunnerBench::Eventually(
+      [&] { return bench_.told().Count<told::StopDone>() > stops; }));  // behind that order
+  EXPECT_EQ(bench_.ReadFile(directory + "/rank.0/out").size(), length);
+  FreeInodes(files);
+  EXPECT_TRUE(RunnerBench::Eventually([&] { return !std::filesystem::exists(directory); }));
+  EXPECT_EQ(bench_.ReadFile(kept).size(), length);
 }
 
 TEST_F(DiskFullTest, RefusesANewAllocation) {
