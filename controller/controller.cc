@@ -217,6 +217,9 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   for (const auto& [id, spec] : run.state.specs) run.directory.Note(Put{spec});
   for (const auto& [id, job] : run.state.jobs) run.directory.Note(Put{job});
   for (const auto& [id, node] : run.state.nodes) run.directory.Note(Put{node});
+  for (const auto& [key, allocs] : run.state.allocs) {
+    for (const auto& [node, alloc] : allocs) run.directory.Note(Put{alloc});
+  }
   position.incarnation = run.state.cluster.incarnation;
   position.epoch = run.state.cluster.epoch;
   run.directory.SetPosition(position);

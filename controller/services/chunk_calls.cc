@@ -89,8 +89,9 @@ grpc::ServerWriteReactor<v1::FetchChunksReply>* MakeFetchStream(
   if (!owner) {
     return new RefusedStream<v1::FetchChunksReply>(
         ToStatus(Error{ErrorCode::kNotFound,
-                       "pieces of a copied directory are given out for a job that is known; job " +
-                           std::to_string(request.job()) + " is not",
+                       "pieces of a copied directory are given out to nodes that have an attempt "
+                       "of the job, until it ends; this node has none of job " +
+                           std::to_string(request.job()),
                        {},
                        {}}));
   }

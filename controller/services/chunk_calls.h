@@ -27,7 +27,7 @@ grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Ex
 grpc::ServerUnaryReactor* AnswerPut(grpc::CallbackServerContext* context, Executor& executor,
                                     ChunkStore& chunks, const UserName& user,
                                     const v1::PutChunksRequest& request);
-// For a job of `owner`, who alone sent what is looked for.
+// For a job of `owner`, who alone sent what is looked for; absent: the node has no part in it.
 grpc::ServerWriteReactor<v1::FetchChunksReply>* MakeFetchStream(
     ChunkStore& chunks, const std::optional<UserName>& owner,
     const v1::FetchChunksRequest& request);

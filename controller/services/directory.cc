@@ -1,6 +1,9 @@
 #include "controller/services/directory.h"
 
+#include <algorithm>
+
 #include "common/snapshot.h"
+#include "controller/core/state.h"
 
 namespace launch::controller {
 
@@ -12,6 +15,8 @@ void Directory::Note(const Record& record) {
       owners_.erase(job->id);
       snapshots_.erase(job->id);
       done_.erase(job->id);
+    } else if (const auto* alloc = std::get_if<AllocRecord>(&gone->entity)) {
+      allocs_.erase({alloc->key, alloc->node});
     } else if (const auto* node = std::get_if<NodeRecord>(&gone->entity)) {
       nodes_.erase(node->id);
     } else if (const auto* deny = std::get_if<DenyRecord>(&gone->entity)) {
@@ -47,6 +52,12 @@ void Directory::Note(const Record& record) {
     if (!spec->context.snapshot.empty()) snapshots_[spec->id] = spec->context.snapshot;
   } else if (const auto* node = std::get_if<NodeRecord>(&put->entity)) {
     nodes_.insert(node->id);
+  } else if (const auto* alloc = std::get_if<AllocRecord>(&put->entity)) {
+    if (IsReleased(*alloc)) {
+      allocs_.erase({alloc->key, alloc->node});
+    } else {
+      allocs_.emplace(alloc->key, alloc->node);
+    }
   }
 }
 
@@ -89,6 +100,15 @@ std::optional<UserName> Directory::OwnerOf(JobId job) const {
   const auto found = owners_.find(job);
   if (found == owners_.end()) return std::nullopt;
   return found->second;
+}
+
+std::optional<UserName> Directory::OwnerFor(const NodeId& node, JobId job) const {
+  const MutexLock lock(mutex_);
+  const auto owner = owners_.find(job);
+  const bool has = std::ranges::any_of(
+      allocs_, [&](const auto& alloc) { return alloc.first.job == job && alloc.second == node; });
+  if (!has || owner == owners_.end()) return std::nullopt;
+  return owner->second;
 }
 
 std::set<OwnedSnapshot> Directory::SnapshotsInUse(WallTime now) const {

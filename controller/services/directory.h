@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/annotated_mutex.h"
@@ -44,6 +45,8 @@ class Directory {
   // The same as of the serial, and what was signed before its user was shut out.
   std::optional<std::string> WhyDenied(const CertificateFacts& facts) const LAUNCH_EXCLUDES(mutex_);
   std::optional<UserName> OwnerOf(JobId job) const LAUNCH_EXCLUDES(mutex_);
+  // Absent unless the node has an allocation of the job that is not released.
+  std::optional<UserName> OwnerFor(const NodeId& node, JobId job) const LAUNCH_EXCLUDES(mutex_);
   // Copied directories of jobs that are not done, or ended less than kCopyKept ago: those can be
   // queued again.
   std::set<OwnedSnapshot> SnapshotsInUse(WallTime now) const LAUNCH_EXCLUDES(mutex_);
@@ -67,6 +70,7 @@ class Directory {
   std::map<JobId, WallTime> done_
       LAUNCH_GUARDED_BY(mutex_);  // since when; of those with a snapshot
   std::set<NodeId> nodes_ LAUNCH_GUARDED_BY(mutex_);
+  std::set<std::pair<Key, NodeId>> allocs_ LAUNCH_GUARDED_BY(mutex_);  // that are not released
 };
 
 }  // namespace launch::controller

@@ -176,10 +176,10 @@ class NodeService final : public pb::Node::CallbackService {
   }
   grpc::ServerWriteReactor<pb::FetchChunksReply>* FetchChunks(
       grpc::CallbackServerContext* context, const pb::FetchChunksRequest* request) override {
-    if (auto who = parts_.gate.Admit(*context, "/launch.v1.Node/FetchChunks"); !who) {
-      return new RefusedStream<pb::FetchChunksReply>(ToStatus(who.error()));
-    }
-    return MakeFetchStream(parts_.chunks, parts_.directory.OwnerOf(JobId{request->job()}),
+    const auto who = parts_.gate.Admit(*context, "/launch.v1.Node/FetchChunks");
+    if (!who) return new RefusedStream<pb::FetchChunksReply>(ToStatus(who.error()));
+    const NodeId node{who->identity.name};
+    return MakeFetchStream(parts_.chunks, parts_.directory.OwnerFor(node, JobId{request->job()}),
                            *request);
   }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <map>
 #include <thread>
 
 #include "controller/services/directory.h"
@@ -130,6 +131,51 @@ TEST(SessionsTest, NumbersGrowWithTheEpochAndMessagesOfGoneSessionsAreDropped) {
   EXPECT_EQ(link->closed, "");
   sessions.CloseSerial("bb", "revoked");
   EXPECT_EQ(link->closed, "revoked");
+}
+
+// Every cell: to which node a job's copied directory is given out.
+TEST(DirectoryTest, ANodeHasTheOwnerOfAJobWhileItsAllocationIsNotReleased) {
+  const auto known = [](JobId id) {
+    JobRecord job;
+    job.id = id;
+    job.owner = UserName{"ana"};
+    return Put{job};
+  };
+  using enum StoredAllocPhase;
+  for (const auto& [phase, serves] : std::map<StoredAllocPhase, bool>{{kAssigned, true},
+                                                                      {kAccepted, true},
+                                                                      {kReady, true},
+                                                                      {kStarted, true},
+                                                                      {kExited, true},
+                                                                      {kReleased, false},
+                                                                      {kRefused, false},
+                                                                      {kQuarantined, false}}) {
+    Directory directory;
+    directory.Note(known(JobId{3}));
+    directory.Note(known(JobId{4}));
+    AllocRecord alloc;
+    alloc.key = {JobId{3}, Attempt{2}};
+    alloc.node = NodeId{"gpu01"};
+    EXPECT_FALSE(directory.OwnerFor(alloc.node, JobId{3})) << "none yet";
+    directory.Note(Put{alloc});
+    alloc.phase = phase;
+    directory.Note(Put{alloc});
+    const int number = static_cast<int>(phase);
+    EXPECT_EQ(directory.OwnerFor(NodeId{"gpu01"}, JobId{3}).has_value(), serves) << number;
+    EXPECT_FALSE(directory.OwnerFor(NodeId{"gpu02"}, JobId{3})) << number;
+    EXPECT_FALSE(directory.OwnerFor(NodeId{"gpu0"}, JobId{3})) << number;
+    EXPECT_FALSE(directory.OwnerFor(NodeId{"gpu01"}, JobId{4})) << number;
+    EXPECT_FALSE(directory.OwnerFor(NodeId{"gpu01"}, JobId{5})) << number;
+    AllocRecord next = alloc;  // the attempt after it, elsewhere and here
+    next.key.attempt = Attempt{3};
+    next.phase = kAssigned;
+    next.node = NodeId{"gpu02"};
+    directory.Note(Put{next});
+    EXPECT_EQ(directory.OwnerFor(NodeId{"gpu01"}, JobId{3}).has_value(), serves) << number;
+    EXPECT_EQ(directory.OwnerFor(NodeId{"gpu02"}, JobId{3}), UserName{"ana"}) << number;
+    directory.Note(Delete{next});
+    EXPECT_FALSE(directory.OwnerFor(NodeId{"gpu02"}, JobId{3})) << number;
+  }
 }
 
 TEST(DirectoryTest, KnowsOperatorsOwnersAndRevokedCertificatesAsOfTheLastRecord) {

@@ -493,6 +493,23 @@ TEST_F(ServicesTest, ABulkStreamNeedsALiveSessionOfItsOwnNode) {
   agent->context.TryCancel();
 }
 
+TEST_F(ServicesTest, PiecesOfACopyGoOnlyToNodesWithAnAttemptOfItsJob) {
+  const auto papers = Join(*Token("node", "gpu01"));
+  ASSERT_TRUE(papers);
+  pb::FetchChunksRequest request;
+  request.set_job(1);
+  request.add_digests(std::string(64, 'a'));
+  for (const auto& [who, code] : {std::pair{*papers, grpc::StatusCode::NOT_FOUND},
+                                  std::pair{op, grpc::StatusCode::PERMISSION_DENIED}}) {
+    const auto stub = pb::Node::NewStub(Dial(who));
+    grpc::ClientContext context;
+    const auto stream = stub->FetchChunks(&context, request);
+    pb::FetchChunksReply reply;
+    EXPECT_FALSE(stream->Read(&reply));
+    EXPECT_EQ(stream->Finish().error_code(), code);
+  }
+}
+
 TEST_F(ServicesTest, AUserLearnsTheSameOfOthersJobsAsOfNone) {
   const Papers ana = Sign({"lab", "user", "ana"});
   pb::JobRequest request;
