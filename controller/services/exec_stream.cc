@@ -1,8 +1,10 @@
 #include "controller/services/exec_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/quoted.h"
+#include "common/secret_text.h"
 #include "proto/convert_error.h"
 #include "proto/convert_exec.h"
 
@@ -10,19 +12,7 @@ namespace launch::controller {
 namespace {
 
 constexpr Millis kAgentWithin{10'000};
-constexpr std::size_t kMostWords = 300;  // of a command in the audit trail, in bytes
-
-// The command in one line.
-std::string InWords(const ExecCommand& command) {
-  std::string words = command.argv.empty() ? "a shell" : "";
-  for (const std::string& word : command.argv) {
-    if (!words.empty()) words += ' ';
-    words += word;
-    if (words.size() > kMostWords) break;
-  }
-  if (words.size() > kMostWords) words = words.substr(0, kMostWords) + "...";
-  return Quoted(words);
-}
+constexpr std::size_t kMostName = 300;  // of a program in the audit trail, in bytes
 
 class UserStream final : public ExecUserReactor {
  public:
@@ -86,8 +76,8 @@ class UserStream final : public ExecUserReactor {
                       "; operators may not run commands in jobs of others",
                   "its owner may; `operator_exec: true` in controller.yaml allows it to operators");
     }
-    event::OpenExec event{{},          caller_, call.job, call.rank, id_, InWords(call.command),
-                          std::nullopt};
+    event::OpenExec event{
+        {}, caller_, call.job, call.rank, id_, InAuditTrail(call.command), std::nullopt};
     if (call.command.archive) event.archive = Quoted(*call.command.archive);
     pb::ExecInput command;
     *command.mutable_command() = ToProto(call.command);
@@ -186,6 +176,18 @@ class AgentStream final : public ExecNodeReactor {
 };
 
 }  // namespace
+
+std::string InAuditTrail(const ExecCommand& command) {
+  if (command.argv.empty()) return Quoted("a shell");
+  std::string name = command.argv.front();
+  name.resize(std::min(name.find_first_of(" \t\n="), name.size()));
+  RemoveSecretTexts(name, {});
+  if (name.size() > kMostName) name = name.substr(0, kMostName) + "...";
+  const std::size_t others = command.argv.size() - 1;
+  if (others == 0) return Quoted(name);
+  return Quoted(name) + " with " + std::to_string(others) +
+         (others == 1 ? " argument" : " arguments");
+}
 
 ExecUserReactor* MakeExecUserStream(const LaunchServiceParts& parts,
                                     grpc::CallbackServerContext* context) {

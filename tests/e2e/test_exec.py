@@ -59,7 +59,8 @@ def test_exec_runs_beside_a_rank_and_streams(cluster):
     assert cluster.launch("exec", job, "--", "true", stdin=text).stdout == ""
     opened = [e for e in cluster.events() if e["kind"] == "exec.opened"]
     assert "beside rank 3" in opened[0]["text"] and "no-such-program" in opened[3]["text"]
-    assert "s3cret" not in str(opened)
+    assert '"no-such-program"' in opened[3]["text"] and '"bash" with 2 arguments' in opened[0]["text"]
+    assert "s3cret" not in str(opened) and "GREETING" not in str(opened)
     bad = cluster.launch("exec", job, "--rank", "4", "--", "true", code=2)
     assert f"job {job} has ranks 0 to 3" in bad.stderr
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "controller/services/exec_stream.h"
 #include "proto/convert_exec.h"
 #include "proto/launch.grpc.pb.h"
 #include "proto/node.grpc.pb.h"
@@ -280,6 +281,21 @@ TEST_F(ExecDeskTest, SessionsAreBounded) {
   EXPECT_EQ(three.stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_TRUE(bench.desk.Open(UserName{"bob"}));
   EXPECT_FALSE(bench.desk.Open(UserName{"cy"})) << "the most of all users";
+}
+
+TEST(ExecAuditTest, AnEventNamesTheProgramAndNoArgument) {
+  const auto said = [](std::vector<std::string> argv) {
+    return InAuditTrail(ExecCommand{.argv = std::move(argv)});
+  };
+  EXPECT_EQ(said({}), "\"a shell\"");
+  EXPECT_EQ(said({"/usr/bin/nvidia-smi"}), "\"/usr/bin/nvidia-smi\"");
+  EXPECT_EQ(said({"bash", "-c"}), "\"bash\" with 1 argument");
+  EXPECT_EQ(said({"curl", "-H", "X-Key: wEo8yQ", "https://x"}), "\"curl\" with 3 arguments");
+  EXPECT_EQ(said({"mysql -pwEo8yQ"}), "\"mysql\"") << "not split by the shell";
+  EXPECT_EQ(said({"KEY=wEo8yQ", "run"}), "\"KEY\" with 1 argument");
+  EXPECT_EQ(said({"hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"}).find("hf_abcdef"), std::string::npos)
+      << "pasted in the wrong place";
+  EXPECT_EQ(said({std::string(5000, 'x')}).size(), 305u);
 }
 
 }  // namespace
