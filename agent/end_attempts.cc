@@ -42,6 +42,7 @@ Result<std::vector<EndedAttempt>> EndAttempts(const AgentConfig& config) {
   options.lock_dir = config.lock_dir;
   options.cgroup_name = CgroupName(node, joined ? joined->install_id : "none");
   options.cgroup_root = config.cgroup_root;
+  options.keep_logs = config.keep_logs;
   options.codec = {.serialize = SerializeSpec, .parse = ParseSpec};
   options.told = [&mailbox](Told event) { mailbox.PushAlways(std::move(event)); };
   options.files = &files;

@@ -386,6 +386,7 @@ Result<void> StartAndRun(AgentConfig config) {
        .port_first = config.ports.first,
        .port_last = config.ports.last,
        .log_cap_bytes = config.log_cap,
+       .keep_logs = config.keep_logs,
        .account_of = account_of,
        .codec = {.serialize = SerializeSpec, .parse = ParseSpec},
        .told = tell,

@@ -198,6 +198,13 @@ Status SetLogCap(AgentConfig& c, const Texts& v) {
   return {};
 }
 
+Status SetKeepLogs(AgentConfig& c, const Texts& v) {
+  LAUNCH_ASSIGN_OR_RETURN(const Millis keep, ParseDuration(v[0]));
+  if (keep < Millis{3'600'000}) return Bad("keep_logs \"" + v[0] + "\" is below 1h");
+  c.keep_logs = keep;
+  return {};
+}
+
 template <std::string AgentConfig::*kField>
 Status PathOf(AgentConfig& c, const Texts& v) {
   return SetPath(c.*kField, v[0]);
@@ -268,6 +275,9 @@ const std::vector<Setting>& Settings() {
       {{"log_cap", "SIZE", "Disk space that the output of one rank may take"},
        Shape::kOne,
        SetLogCap},
+      {{"keep_logs", "TIME", "How long the output of ended jobs stays; default: 30d"},
+       Shape::kOne,
+       SetKeepLogs},
       {{"inventory_file", "FILE", "Report this inventory instead of the machine: a dry run"},
        Shape::kOne,
        PathOf<&C::inventory_file>},

@@ -52,8 +52,9 @@ struct AgentConfig {
   std::optional<std::vector<int>> gpu_ids;  // positions in PCI order, ascending; unset: all
   std::optional<CoreSubset> cores;          // unset: all
   PortRange ports;
-  std::uint64_t log_cap = 1ull << 30;  // bytes a rank's output may hold on disk
-  std::string inventory_file;          // report this instead of the machine; marked simulated
+  std::uint64_t log_cap = 1ull << 30;                   // bytes a rank's output may hold on disk
+  Millis keep_logs{std::int64_t{30} * 24 * 3'600'000};  // of attempts that ended
+  std::string inventory_file;  // report this instead of the machine; marked simulated
   friend bool operator==(const AgentConfig&, const AgentConfig&) = default;
 };
 

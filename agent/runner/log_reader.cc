@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "agent/runner/attempt_dir.h"
+#include "agent/runner/kept_logs.h"
 #include "agent/runner/log_keeper.h"
 #include "agent/runner/small_files.h"
 #include "common/unique_fd.h"
@@ -73,6 +74,9 @@ Result<LogReader::Place> LogReader::Find(const Key& key, Rank rank,
         (kept ? KeptLogsPath(state_dir_, key) : AllocationPath(state_dir_, key)) + name;
     if (Exists(directory + "/" + stream)) return Place{directory, kept};
   }
+  if (const std::string why = WhyLogsRemoved(state_dir_, key); !why.empty())
+    return Fail(ErrorCode::kNotFound,
+                "the logs of attempt " + ToString(key) + " were removed from this node " + why);
   return Fail(ErrorCode::kNotFound, "no log of attempt " + ToString(key) + " rank " +
                                         std::to_string(rank) + " (" + stream + ") on this node");
 }

@@ -21,6 +21,7 @@
 
 #include "agent/runner/allocation_run.h"
 #include "agent/runner/cgroup.h"
+#include "agent/runner/kept_logs.h"
 #include "agent/runner/kernel_log.h"
 #include "agent/runner/process.h"
 #include "agent/runner/rank_commands.h"
@@ -74,6 +75,9 @@ struct MarkerGone {  // from the thread that removed it
   Key key;
   std::uint64_t number = 0;
 };
+struct LogsSwept {  // from a thread of its own
+  std::vector<RemovedLogs> removed;
+};
 struct StacksDone {  // from the thread that collected them
   Key key;
 };
@@ -88,7 +92,7 @@ using RunnerTask =
     std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
                  order::Drop, order::NoteAcked, order::Forget, order::ExtendLease,
                  order::CollectStacks, AccountFound, HoldersFound, CommandsFound, SetupFound,
-                 MarkerGone, StageWaits, StageOutcome, CopyOutcome, StacksDone, Quit>;
+                 MarkerGone, StageWaits, StageOutcome, CopyOutcome, StacksDone, LogsSwept, Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.
@@ -124,6 +128,7 @@ class RunnerLoop {
   void Do(StageWaits& waits);
   void Do(StageOutcome& outcome);
   void Do(StacksDone& done);
+  void Do(LogsSwept& swept);
   void Do(CopyOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest,
@@ -148,6 +153,7 @@ class RunnerLoop {
   void FindRankCommands(AllocationRun& run, const order::Start& order);
   void FailStart(AllocationRun& run, FailedToStart why);
   void StartRank(AllocationRun& run, FoundCommand& command);
+  void KeepWithinCap(AllocationRun& run, Rank rank);
   void StartSetup(AllocationRun& run, FoundCommand& command);
   void StartStaging(AllocationRun& run, std::optional<int> setup_exit, std::string setup_tail);
 
@@ -165,6 +171,7 @@ class RunnerLoop {
   void SweepSetup(AllocationRun& run);
   void TellStart(AllocationRun& run);
   void LookAtLogs();
+  void SweepLogs(bool low);
   void LookAtUnrecorded();
   void WatchShim(RankRun& rank);
   void EndRank(AllocationRun& run, RankRun& rank, ExitReport report);
@@ -254,6 +261,8 @@ class RunnerLoop {
   std::set<Key> unreadable_;   // found with one that is damaged, until then
   int next_port_ = 0;
   bool disk_low_ = false;
+  bool sweeping_logs_ = false;
+  BootTime next_log_sweep_{};
   std::map<int, std::pair<Key, Rank>> watched_;  // by inotify's number of the directory
   BootTime next_look_{};
   BootTime next_full_sweep_{};

@@ -38,6 +38,7 @@ struct RunnerOptions {
   int port_first = 20000;
   int port_last = 29999;
   std::uint64_t log_cap_bytes = std::uint64_t{4} << 30;    // of a rank, where the job says nothing
+  Millis keep_logs{std::int64_t{30} * 24 * 3'600'000};     // of attempts that are forgotten
   std::uint64_t min_free_bytes = std::uint64_t{64} << 20;  // below: no new allocations
   // Kept back on the state directory's disk for the records of stops and ends.
   std::uint64_t reserve_bytes = std::uint64_t{16} << 20;

@@ -216,12 +216,16 @@ void RunnerLoop::StartRank(AllocationRun& run, FoundCommand& command) {
     EndRank(run, rank, std::move(report));
   };
   if (!command.shim) return failed(AsFailure(command.shim.error(), command.stage));
-  const std::uint64_t cap =
-      run.spec->logs.cap_bytes > 0 ? run.spec->logs.cap_bytes : options_.log_cap_bytes;
-  run.logs.insert_or_assign(command.rank, LogKeeper(run.dir.RankPath(command.rank), cap));
+  KeepWithinCap(run, command.rank);
   if (const auto spawned = SpawnShim(run, rank, *command.shim); !spawned) {
     failed(AsFailure(spawned.error(), "spawn"));
   }
+}
+
+void RunnerLoop::KeepWithinCap(AllocationRun& run, Rank rank) {
+  const std::uint64_t cap =
+      run.spec->logs.cap_bytes > 0 ? run.spec->logs.cap_bytes : options_.log_cap_bytes;
+  run.logs.insert_or_assign(rank, LogKeeper(run.dir.RankPath(rank), cap));
 }
 
 // Once per node and attempt: what an earlier agent began is not begun again.
@@ -238,6 +242,7 @@ void RunnerLoop::StartSetup(AllocationRun& run, FoundCommand& command) {
   Result<void> ready = options_.files->MakeDirs(directory);
   if (ready && run.account) ready = OpenSetup(run.dir, *run.account);
   if (ready && !command.shim) ready = Unexpected(command.shim.error());
+  KeepWithinCap(run, kSetupRank);
   if (ready) ready = SpawnShim(run, *run.setup, *command.shim);
   if (!ready) {
     run.setup.reset();

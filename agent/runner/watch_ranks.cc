@@ -19,6 +19,11 @@
 namespace launch::agent {
 namespace {
 
+constexpr Millis kLogSweep{3'600'000};
+constexpr Millis kLogSweepWhenLow{30'000};
+// Of attempts whose logs went, in words of their own.
+constexpr std::size_t kMostNamed = 20;
+
 bool NeverRan(const ExitReport& report) {
   return std::holds_alternative<FailedToStart>(report.cause);
 }
@@ -195,6 +200,39 @@ void RunnerLoop::Sweep() {
   StartWaiting();
 }
 
+// On a thread of its own: files of many gigabytes take their time to go.
+void RunnerLoop::SweepLogs(bool low) {
+  const BootTime now = options_.clock->Now();
+  if (low && !disk_low_) next_log_sweep_ = now;
+  if (sweeping_logs_ || now < next_log_sweep_) return;
+  next_log_sweep_ = now + (low ? kLogSweepWhenLow : kLogSweep);
+  sweeping_logs_ = true;
+  LogSweep sweep{.state_dir = options_.state_dir,
+                 .keep = options_.keep_logs,
+                 .min_free_bytes = options_.min_free_bytes,
+                 .known = unforgotten_};
+  for (const auto& [key, run] : runs_) sweep.known.insert(key);
+  RunBeside([sweep = std::move(sweep), wall = options_.clock->WallNow()](
+                const std::atomic<bool>& cancel, auto& tasks) {
+    PosixFileSystem files;
+    tasks.PushAlways(LogsSwept{SweepKeptLogs(sweep, wall, files, cancel)});
+  });
+}
+
+void RunnerLoop::Do(LogsSwept& swept) {
+  sweeping_logs_ = false;
+  const std::size_t named = std::min(swept.removed.size(), kMostNamed);
+  for (std::size_t i = 0; i < named; ++i) {
+    const RemovedLogs& one = swept.removed[i];
+    Notice("node.logs_removed", nullptr, std::nullopt,
+           "the logs of attempt " + ToString(one.key) + " were removed " + one.why);
+  }
+  if (named == swept.removed.size()) return;
+  Notice("node.logs_removed", nullptr, std::nullopt,
+         "and those of " + std::to_string(swept.removed.size() - named) +
+             " more: " + options_.state_dir + "/logs/removed names them");
+}
+
 void RunnerLoop::LookAtLogs() {
   const BootTime now = options_.clock->Now();
   if (now < next_look_) return;
@@ -210,8 +248,10 @@ void RunnerLoop::LookAtLogs() {
       std::uint64_t punched = ended ? 0 : log.Look(options_.clock->WallNow());
       if (low) punched += log.Shrink();
       if (punched == 0) continue;
-      Notice("rank.log_capped", run.get(), rank,
-             std::to_string(punched >> 20) + " MiB in the middle of the log were dropped (" +
+      const bool setup = rank == kSetupRank;
+      Notice("rank.log_capped", run.get(), setup ? std::nullopt : std::optional(rank),
+             std::to_string(punched >> 20) + " MiB in the middle of the log " +
+                 (setup ? "of setup " : "") + "were dropped (" +
                  (low ? "disk nearly full)" : "cap)"));
     }
   }
@@ -224,6 +264,7 @@ void RunnerLoop::LookAtLogs() {
            "no space was left below " + options_.state_dir +
                "; what was kept back is in use, so that jobs can still be stopped");
   }
+  SweepLogs(low);
   std::erase_if(unforgotten_, [&](const Key& key) { return TryForget(key); });
   if (const auto free = FreeBytes(options_.state_dir))
     files_.Restore(*free, options_.min_free_bytes);

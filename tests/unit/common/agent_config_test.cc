@@ -39,6 +39,7 @@ gpu_ids: [3, 1]
 cores: 8-15
 port_range: 30000-30099
 log_cap: 64MiB
+keep_logs: 7d
 inventory_file: /etc/launch/nodes.yaml
 )");
   ASSERT_TRUE(config) << FormatError(config.error());
@@ -63,6 +64,7 @@ inventory_file: /etc/launch/nodes.yaml
   expected.cores = CoreSubset{8, 8};
   expected.ports = {30000, 30099};
   expected.log_cap = 64u << 20;
+  expected.keep_logs = Millis{std::int64_t{7} * 24 * 3'600'000};
   expected.inventory_file = "/etc/launch/nodes.yaml";
   EXPECT_EQ(*config, expected);
 }
@@ -90,6 +92,7 @@ TEST(AgentConfig, TheExampleNamesEverySettingOnceWithItsDefault) {
   EXPECT_EQ(config->proc_root, defaults.proc_root);
   EXPECT_EQ(config->ports, defaults.ports);
   EXPECT_EQ(config->log_cap, defaults.log_cap);
+  EXPECT_EQ(config->keep_logs, defaults.keep_logs);
   for (const AgentSetting& setting : AgentSettings())
     EXPECT_NE(text.find(setting.name + ":"), std::string::npos) << setting.name;
 }
@@ -155,6 +158,8 @@ TEST(AgentConfig, SaysWhereAWrongValueStands) {
                            "port_range: 60000-70000",
                            "log_cap: 1MiB",
                            "log_cap: lots",
+                           "keep_logs: 1m",
+                           "keep_logs: 30",
                            "inventory_file: {}"}) {
     const Result<AgentConfig> config = Parse("# first line\n" + std::string(line) + "\n");
     ASSERT_FALSE(config) << line;

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "agent/runner/log_reader.h"
 #include "tests/unit/agent/runner/runner_bench.h"
 
 namespace launch::agent {
@@ -125,6 +127,32 @@ TEST_F(DiskFullTest, ForgetsNoLogThatItCannotKeep) {
   FreeInodes(files);
   EXPECT_TRUE(RunnerBench::Eventually([&] { return !std::filesystem::exists(directory); }));
   EXPECT_EQ(bench_.ReadFile(kept).size(), length);
+}
+
+TEST_F(DiskFullTest, RemovesTheOldestKeptLogsUntilThereIsRoom) {
+  const std::string logs = bench_.options().state_dir + "/logs";
+  const auto keep = [&](const Key& key, std::size_t bytes, std::chrono::hours age) {
+    const std::string kept = logs + "/" + ToString(key);
+    std::filesystem::create_directories(kept + "/rank.0");
+    std::ofstream(kept + "/rank.0/out") << std::string(bytes, 'x');
+    std::filesystem::last_write_time(kept, std::filesystem::file_time_type::clock::now() - age);
+  };
+  const Key oldest{{3}, {1}};
+  const Key newest{{2}, {1}};
+  keep(oldest, std::size_t{3} << 19, std::chrono::hours(9));
+  keep(newest, std::size_t{1} << 16, std::chrono::hours(1));
+  FillDisk();
+  EXPECT_TRUE(bench_.told().Await<told::NodeNotice>([](const auto& told) {
+    return told.notice.kind == "node.logs_removed" &&
+           told.notice.text.find("attempt 3.1 were removed on 2") != std::string::npos &&
+           told.notice.text.find("the disk was nearly full") != std::string::npos;
+  }));
+  LogReader reader(bench_.options().state_dir);
+  const auto gone = reader.Read(oldest, 0, "out", 0, 1);
+  ASSERT_FALSE(gone);
+  EXPECT_NE(gone.error().message.find("were removed from this node on 2"), std::string::npos)
+      << gone.error().message;
+  EXPECT_TRUE(reader.Read(newest, 0, "out", 0, 1));
 }
 
 TEST_F(DiskFullTest, RefusesANewAllocation) {

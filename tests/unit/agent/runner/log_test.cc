@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
+#include "agent/runner/kept_logs.h"
 #include "agent/runner/log_keeper.h"
 #include "agent/runner/log_reader.h"
 #include "tests/unit/agent/runner/runner_bench.h"
@@ -63,6 +66,45 @@ TEST_F(LogTest, NamesALogThatIsNotThere) {
   EXPECT_EQ(piece.error().code, ErrorCode::kNotFound);
   EXPECT_NE(piece.error().message.find("8.1 rank 3"), std::string::npos);
   EXPECT_FALSE(LogReader(dir_).Read(kKey, 0, "../x", 0, 5));
+}
+
+TEST_F(LogTest, OldLogsGoAndTheReaderSaysSo) {
+  const auto keep = [&](const std::string& name, std::chrono::hours age) {
+    const std::string kept = dir_ + "/logs/" + name;
+    std::filesystem::create_directories(kept + "/rank.0");
+    std::ofstream(kept + "/rank.0/out") << "x";
+    std::filesystem::last_write_time(kept, std::filesystem::file_time_type::clock::now() - age);
+  };
+  keep("5.1", std::chrono::hours(50));
+  keep("6.1", std::chrono::hours(60));
+  keep("7.2", std::chrono::hours(47));
+  keep("not-of-a-job", std::chrono::hours(900));
+  LogSweep sweep{
+      .state_dir = dir_,
+      .keep = Millis{48 * 3'600'000},
+      .min_free_bytes = ~std::uint64_t{0},  // no log makes as much room: none goes for it
+      .known = {{{6}, {1}}}};
+  PosixFileSystem files;
+  const std::atomic<bool> cancel{false};
+  const WallTime now = SystemClock().WallNow();
+  const auto removed = SweepKeptLogs(sweep, now, files, cancel);
+  ASSERT_EQ(removed.size(), 1u);
+  EXPECT_EQ(removed[0].key, (Key{{5}, {1}}));
+  EXPECT_NE(removed[0].why.find("older than 2d"), std::string::npos) << removed[0].why;
+  LogReader reader(dir_);
+  const auto gone = reader.Read({{5}, {1}}, 0, "out", 0, 5);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(gone.error().message,
+            "the logs of attempt 5.1 were removed from this node " + removed[0].why);
+  EXPECT_TRUE(reader.Read({{6}, {1}}, 0, "out", 0, 5));
+  EXPECT_TRUE(reader.Read({{7}, {2}}, 0, "out", 0, 5));
+  EXPECT_TRUE(std::filesystem::exists(dir_ + "/logs/not-of-a-job"));
+  sweep.known.clear();
+  EXPECT_EQ(SweepKeptLogs(sweep, now, files, cancel).size(), 1u);
+  EXPECT_FALSE(WhyLogsRemoved(dir_, {{5}, {1}}).empty());
+  EXPECT_FALSE(WhyLogsRemoved(dir_, {{6}, {1}}).empty());
+  EXPECT_EQ(WhyLogsRemoved(dir_, {{7}, {2}}), "");
 }
 
 TEST_F(LogTest, FindsTheLastLines) {

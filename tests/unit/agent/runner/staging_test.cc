@@ -299,6 +299,25 @@ TEST_F(StagingTest, ReportsTheExitAndTheLastLinesOfAFailedSetup) {
   EXPECT_EQ(done->facts.setup_tail, "installing\nno such package\n");
 }
 
+TEST_F(StagingTest, TheLogOfSetupStaysWithinItsCap) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.logs.cap_bytes = 64 << 10;
+  spec.setup =
+      "head -c 4000000 /dev/zero | tr '\\0' x; until [ -e go ]; do sleep 0.05; done; echo last; "
+      "false";
+  ASSERT_TRUE(bench_.Accept(spec));
+  bench_.runner().Stage({to_node::Stage{.key = kKey}});
+  EXPECT_TRUE(bench_.told().Await<told::NodeNotice>([](const auto& told) {
+    return told.notice.kind == "rank.log_capped" && !told.notice.rank &&
+           told.notice.text.find("the log of setup were dropped") != std::string::npos;
+  }));
+  bench_.Touch("work/go");
+  const auto done = bench_.told().Await<told::StageDone>([](const auto&) { return true; });
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->facts.setup_exit, 1);
+  EXPECT_TRUE(done->facts.setup_tail.ends_with("xlast\n")) << done->facts.setup_tail;
+}
+
 TEST_F(StagingTest, EndsASetupThatTakesTooLong) {
   AllocationSpec spec = bench_.Spec(kKey, 1, {});
   spec.setup = "while true; do read -t 5 x < /dev/zero || true; done";
