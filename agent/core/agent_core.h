@@ -89,6 +89,7 @@ struct Allocation {
   std::optional<PortBlock> ports;
   std::map<Rank, RankState> ranks;
   std::vector<GpuUuid> gpus;
+  bool was_dropped = false;             // before it was prepared again: its directory is there
   std::optional<to_node::Stage> stage;  // newest request
   std::optional<StagingFacts> facts;    // its answer
   std::optional<FailedToStart> start_failed;

@@ -111,7 +111,7 @@ void StepScope::On(const told::AcceptDone& event) {
     // What a drop still has to end is there: this is no word that nothing is held. A Stop fetches
     // the proof.
     const bool left = event.ports.error().code == ErrorCode::kFailedPrecondition;
-    if (left) {
+    if (left || allocation.was_dropped) {  // its directory is there until a Forget
       allocation.phase = Phase::kDropped;
     } else {
       state_.allocations.erase(found);

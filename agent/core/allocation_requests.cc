@@ -140,7 +140,8 @@ void StepScope::On(const to_node::Prepare& message) {
     return;
   }
   Allocation& allocation = state_.allocations[key];
-  const bool fresh = allocation.digest.empty() || allocation.phase == Phase::kDropped;
+  const bool was_dropped = allocation.phase == Phase::kDropped;
+  const bool fresh = allocation.digest.empty() || was_dropped;
   if (!fresh) {
     // A repetition after a cut or an agent restart; it also brings secrets that were lost.
     if (allocation.phase < Phase::kStarting) allocation.secrets = message.secrets;
@@ -153,6 +154,7 @@ void StepScope::On(const to_node::Prepare& message) {
                           .spec = message.spec,
                           .secrets = message.secrets,
                           .gpus = message.spec.gpus,
+                          .was_dropped = was_dropped,
                           .accepted_at = now_};
   for (const RankSpec& rank : message.spec.ranks) allocation.ranks[rank.rank];
   Give(order::Accept{.spec = message.spec, .digest = message.digest});

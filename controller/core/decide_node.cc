@@ -145,7 +145,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Ready& said) {
 void On(Draft& draft, const NodeId& node, const from_node::Started& said) {
   const AllocRecord* known = FindAlloc(draft.state(), said.key, node);
   if (known == nullptr) {
-    if (draft.state().live.unknown.contains(said.key)) return;  // left alone
+    if (IsUnknownHere(draft.state(), said.key)) return;  // left alone
     draft.Send(node, to_node::Stop{said.key, StopCause::kStale, Millis{0}});
     return;
   }

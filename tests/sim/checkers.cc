@@ -291,7 +291,7 @@ bool World::IsSubmitted(JobId job) const {
 // What nobody sees is waited for until a person has looked: who asked before could not know.
 bool World::IsAskedToEnd(const Process& process) const {
   const auto asked = end_asked.find(process.key.job);
-  return process.hidden && asked != end_asked.end() && asked->second > reinstalled.at(process.node);
+  return process.hidden && asked != end_asked.end() && asked->second > process.hidden_since;
 }
 
 // An operator's word is obeyed, true or not: it covers what that node had when it was taken, also

@@ -217,7 +217,10 @@ void SimNode::LoseState() {
     Process& process = world_.processes[i];
     const auto found = disk_.find(process.key);
     if (process.node != id_ || found == disk_.end()) continue;
-    if (!process.ended && !HasGroups()) process.hidden = true;
+    if (!process.ended && !HasGroups() && !process.hidden) {
+      process.hidden = true;
+      process.hidden_since = world_.now;
+    }
     if (!found->second.acked.contains(process.rank)) process.lost = true;
     if (!HasGroups()) unrecorded_.erase(i);
   }

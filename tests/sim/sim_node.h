@@ -74,6 +74,7 @@ class SimNode {
     std::map<Rank, std::int64_t> started;  // rank -> pid
     std::map<Rank, ExitReport> exits;
     std::set<Rank> acked;  // not synced: losing it only resends
+    bool told_accepted = false;
   };
 
   BootTime Boot() const { return BootMs(world_.now - booted_at_); }

@@ -236,7 +236,8 @@ void SimCluster::EndUnknown() {
     for (const auto& [gpu, record] : state.quarantine) {
       if (record.node.value != name) continue;
       world_.release_told.insert(record.key);
-      holds = world_.release_asked.insert(gpu).second || holds;
+      world_.release_asked.insert(gpu);
+      holds = true;  // asked again each time: it is refused while the agent does not answer
     }
     if (!holds) continue;
     controller_.Post(controller::event::Quarantine{RequestId{next_request_++}, Operator(),

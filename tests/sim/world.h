@@ -50,6 +50,7 @@ struct Process {
   // Its agent was installed anew and has no groups to find it in: it is there, and only a person
   // who looks can see it.
   bool hidden = false;
+  std::int64_t hidden_since = 0;
   bool forgotten = false;        // how it ended, by a node that lost its state after its attempt
   std::set<GpuUuid> given_back;  // by an operator, although it is on them
   std::int64_t shim_stopped_until = 0;  // SIGSTOP: until then its shim does nothing

@@ -580,6 +580,18 @@ TEST(AgentSilence, APrepareAfterADropIsAcceptedAnew) {
   EXPECT_EQ(rig.Ordered<order::Accept>().size(), 2u);
 }
 
+TEST(AgentSilence, WhatCannotBeAcceptedAnewIsStillDroppedAndIsForgotten) {
+  Rig rig = ConnectedRig();
+  rig.Accept(TwoRankSpec(kKey));
+  rig.After(kUnstartedSilence);
+  rig.Prepare(TwoRankSpec(kKey));
+  rig.Tell(told::AcceptDone{kKey, Fail(ErrorCode::kResourceExhausted, "the disk is full")});
+  EXPECT_EQ(rig.Sent<from_node::Refused>().size(), 1u);
+  ASSERT_TRUE(rig.state.allocations.contains(kKey)) << "its directory is there";
+  rig.Receive(to_node::Forget{kKey});
+  EXPECT_EQ(rig.Ordered<order::Forget>().size(), 1u);
+}
+
 // ---- Forget ----
 
 TEST(AgentForget, DropsTheFloorAndTheDirectory) {

@@ -60,6 +60,16 @@ TEST_F(Strangers, OnGpusAreEndedWithTheReleaseOfTheGpu) {
   EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, key);
 }
 
+TEST_F(Strangers, ThatBeginByTheWordOfTheStoreOfBeforeAreLeftAlone) {
+  const Key key{JobId{50}, Attempt{1}};
+  AllocationStatus status{.key = key, .digest = "?", .phase = AllocationPhase::kReady};
+  status.gpus = {GpuUuid{"GPU-gpu1-0"}};
+  Back(status);
+  core.Say("gpu1", from_node::Started{.key = key, .pids = {{0, 4711}}});
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  EXPECT_EQ(core.state.quarantine.size(), 1u);
+}
+
 TEST_F(Strangers, AreForgottenWhereTheyNeverBegan) {
   const Key key{JobId{50}, Attempt{1}};
   Back({.key = key, .digest = "?", .phase = AllocationPhase::kDropped});
