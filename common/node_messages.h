@@ -115,10 +115,10 @@ struct Released {  // nothing of the allocation is left, but for the held GPUs
 };
 // Kinds of notices that agents make, as docs/events.md explains them. What an agent says under
 // another name does not pass for an event of the controller (controller/core/node_claims.cc).
-inline constexpr std::array<std::string_view, 9> kNoticeKinds = {
-    "node.attempt_unreadable", "node.bad_message",     "node.log_disk_full",
-    "node.logs_removed",       "node.state_disk_full", "node.state_write_failed",
-    "node.stop_stuck",         "rank.log_capped",      "rank.supervisor_lost"};
+inline constexpr std::array<std::string_view, 10> kNoticeKinds = {
+    "node.attempt_unreadable", "node.bad_message",        "node.log_disk_full", "node.logs_removed",
+    "node.state_disk_full",    "node.state_write_failed", "node.stop_stuck",    "rank.log_capped",
+    "rank.log_emptied",        "rank.supervisor_lost"};
 
 struct Stacks {  // answer to CollectStacks, one a rank
   RankStacks stacks;

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "common/unique_fd.h"
 
@@ -12,6 +14,7 @@ namespace launch::agent {
 namespace {
 
 constexpr std::uint64_t kBlock = 4096;
+constexpr std::size_t kMovedAtOnce = 1 << 20;
 constexpr std::array<const char*, 2> kStreams = {"/out", "/err"};
 
 // Offset of the last entry; 0 = none.
@@ -25,6 +28,27 @@ std::uint64_t LastEntry(const std::string& path) {
                                          (whole - 1) * static_cast<off_t>(sizeof last)) ==
                                      static_cast<ssize_t>(sizeof last);
   return read ? last.offset : 0;
+}
+
+// What stands in the first `end` bytes goes behind them, and its place is given back.
+void MoveBehind(int fd, off_t end) {
+  std::string bytes(kMovedAtOnce, '\0');
+  off_t at = 0;
+  while ((at = ::lseek(fd, at, SEEK_DATA)) >= 0 && at < end) {
+    const off_t hole = ::lseek(fd, at, SEEK_HOLE);
+    const auto most = static_cast<std::size_t>(std::min(hole < 0 ? end : hole, end) - at);
+    const ssize_t got = ::pread(fd, bytes.data(), std::min(most, bytes.size()), at);
+    if (got <= 0) return;
+    // Blocks are whole: zeros stand around what was written.
+    const std::string_view block(bytes.data(), static_cast<std::size_t>(got));
+    const std::size_t first = block.find_first_not_of('\0');
+    if (first != std::string_view::npos) {
+      const std::string_view text = block.substr(first, block.find_last_not_of('\0') - first + 1);
+      if (::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return;
+    }
+    at += got;
+  }
+  (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, end);
 }
 
 }  // namespace
@@ -44,7 +68,8 @@ std::uint64_t LogKeeper::Look(WallTime now) {
     const std::string path = directory_ + kStreams[i];
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) continue;
-    const auto size = static_cast<std::uint64_t>(info.st_size);
+    auto size = static_cast<std::uint64_t>(info.st_size);
+    if (size < indexed_[i] || emptied_[i] > 0) size = GoOnBehind(i, path, size);
     const auto used = static_cast<std::uint64_t>(info.st_blocks) * 512;
     if (cap_bytes_ > 0 && used > cap_bytes_) punched += Punch(path, size, cap_bytes_);
     if (size <= indexed_[i]) continue;
@@ -54,6 +79,24 @@ std::uint64_t LogKeeper::Look(WallTime now) {
     if (index && ::write(index.get(), &entry, sizeof entry) == sizeof entry) indexed_[i] = size;
   }
   return punched;
+}
+
+std::uint64_t LogKeeper::TakeEmptied() { return std::exchange(lost_, 0); }
+
+std::uint64_t LogKeeper::GoOnBehind(std::size_t stream, const std::string& path,
+                                    std::uint64_t size) {
+  // It is the account's file, who may hold a lease on it: never waited for.
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd) return size;
+  if (size < indexed_[stream]) {
+    const std::uint64_t end = (indexed_[stream] + kBlock - 1) / kBlock * kBlock;
+    if (::ftruncate(fd.get(), static_cast<off_t>(end)) != 0) return size;
+    lost_ += indexed_[stream];
+    emptied_[stream] = end;
+  }
+  MoveBehind(fd.get(), static_cast<off_t>(emptied_[stream]));
+  struct stat info {};
+  return ::fstat(fd.get(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : size;
 }
 
 std::uint64_t LogKeeper::Shrink() {

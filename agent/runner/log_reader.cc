@@ -109,7 +109,8 @@ Result<LogPiece> LogReader::Read(const Key& key, Rank rank, const std::string& s
   const auto size = static_cast<std::uint64_t>(info.st_size);
   LogPiece piece{.gap = {}, .data = {}, .next = from, .complete = false, .wall_ms = 0};
   if (from >= size) {
-    piece.complete = ended;
+    // One that the job has just emptied grows back to where it was before it is complete.
+    piece.complete = ended && (from == size || place.kept);
     return piece;
   }
   const off_t data = ::lseek(fd.get(), static_cast<off_t>(from), SEEK_DATA);

@@ -210,11 +210,11 @@ void RunnerLoop::Release(AllocationRun& run) {
   LAUNCH_FAILPOINT("stop.5.before");
   RemoveMarker(run);
   TellStart(run);
+  for (auto& [rank, log] : run.logs) (void)log.Look(options_.clock->WallNow());
   run.log_ends.clear();
   for (const auto& [rank, state] : run.ranks) {
     run.log_ends.emplace_back(rank, SizeOf(run.dir.RankPath(rank) + "/out"));
   }
-  for (auto& [rank, log] : run.logs) (void)log.Look(options_.clock->WallNow());
   if (const auto written = run.dir.WriteReleased(run.log_ends); !written) {
     // The proof is repeated after a restart; nothing is lost but time.
     Notice("node.state_write_failed", &run, std::nullopt, written.error().message);

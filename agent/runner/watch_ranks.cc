@@ -247,6 +247,12 @@ void RunnerLoop::LookAtLogs() {
       // share that disk, and can note the end only then.
       std::uint64_t punched = ended ? 0 : log.Look(options_.clock->WallNow());
       if (low) punched += log.Shrink();
+      if (const std::uint64_t lost = log.TakeEmptied(); lost > 0) {
+        Notice("rank.log_emptied", run.get(), rank,
+               "the job emptied its own log of " + std::to_string(lost) +
+                   " bytes: `> /dev/stderr` and `> /dev/stdout` cut what they are; write `>&2`, or "
+                   "`>> /dev/stderr`");
+      }
       if (punched == 0) continue;
       const bool setup = rank == kSetupRank;
       Notice("rank.log_capped", run.get(), setup ? std::nullopt : std::optional(rank),

@@ -156,6 +156,51 @@ TEST_F(LogTest, PunchesTheMiddleAndSaysWhatIsMissing) {
   EXPECT_EQ(keeper.Look(WallMs(2000)), 0u) << "nothing more to punch";
 }
 
+// `echo x > /dev/stderr` of a job's script.
+TEST_F(LogTest, GoesOnBehindWhatTheJobEmptied) {
+  const auto cut = [&](const std::string& text) {
+    std::ofstream(rank_ + "/out", std::ios::binary | std::ios::trunc) << text;
+  };
+  LogKeeper keeper(rank_, 0);
+  Append(std::string(99, 'x') + "\n");
+  (void)keeper.Look(WallMs(1000));
+  cut("warn\n");
+  LogReader reader(dir_);
+  std::ofstream(dir_ + "/allocations/8.1/released") << "";
+  EXPECT_FALSE(reader.Read(kKey, 0, "out", 100, 100)->complete) << "more is to come";
+  Append("three\n");
+  (void)keeper.Look(WallMs(2000));
+  EXPECT_EQ(keeper.TakeEmptied(), 100u);
+  EXPECT_EQ(keeper.TakeEmptied(), 0u);
+  for (const std::uint64_t from : {0, 100}) {  // from the start, and who followed it
+    const auto gap = reader.Read(kKey, 0, "out", from, 100);
+    ASSERT_TRUE(gap && gap->gap);
+    EXPECT_EQ(gap->next, 4096u);
+  }
+  const auto rest = reader.Read(kKey, 0, "out", 4096, 100);
+  ASSERT_TRUE(rest);
+  EXPECT_EQ(rest->data, "warn\nthree\n");
+  EXPECT_TRUE(rest->complete);
+
+  cut("again\n");
+  (void)keeper.Look(WallMs(3000));
+  EXPECT_EQ(reader.Read(kKey, 0, "out", 8192, 100)->data, "again\n");
+}
+
+// `tee /dev/stderr` goes on to write at its own place.
+TEST_F(LogTest, TakesAlongWhatIsWrittenInTheHole) {
+  LogKeeper keeper(rank_, 0);
+  Append(std::string(10'000, 'x') + "\n");
+  (void)keeper.Look(WallMs(1000));
+  std::ofstream tee(rank_ + "/out", std::ios::binary | std::ios::trunc);
+  tee << "first\n" << std::flush;
+  (void)keeper.Look(WallMs(2000));
+  tee << "second\n" << std::flush;
+  (void)keeper.Look(WallMs(3000));
+  EXPECT_EQ(LogReader(dir_).Read(kKey, 0, "out", 12'288, 100)->data, "first\n");
+  EXPECT_EQ(LogReader(dir_).Read(kKey, 0, "out", 12'294, 100)->data, "second\n");
+}
+
 TEST_F(LogTest, TellsWhenABytesWasWritten) {
   LogKeeper keeper(rank_, 0);
   Append("aaaa");
