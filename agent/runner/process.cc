@@ -159,6 +159,17 @@ std::vector<int> Others() {
   return pids;
 }
 
+// From whom an allocation's processes descend.
+std::vector<int> LeadersOf(const LockIdentity& lock, const std::vector<int>& roots,
+                           Holders holders) {
+  std::vector<int> leaders = roots;
+  if (holders == Holders::kAlone) return leaders;
+  for (const int pid : Others()) {
+    if (HoldsFile(pid, lock)) leaders.push_back(pid);
+  }
+  return leaders;
+}
+
 }  // namespace
 
 UniqueFd OpenPidFd(int pid) {
@@ -205,10 +216,11 @@ bool IsOfUser(int pid, std::uint32_t uid) {
 }
 
 std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots,
-                         const MayBeOwn& may) {
+                         const MayBeOwn& may, Holders holders) {
   const LockIdentity lock(lock_path);
+  const std::vector<int> leaders = LeadersOf(lock, roots, holders);
   std::vector<int> pids = Others();
-  std::erase_if(pids, [&](int pid) { return !IsOwn(pid, lock, roots, may); });
+  std::erase_if(pids, [&](int pid) { return !IsOwn(pid, lock, leaders, may); });
   return pids;
 }
 
@@ -231,16 +243,18 @@ std::map<std::string, std::vector<int>> OpenBelow(const std::string& directory) 
 }
 
 void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
-             const std::vector<int>& spare, const MayBeOwn& may) {
+             const std::vector<int>& spare, const MayBeOwn& may, Holders holders) {
   const LockIdentity lock(lock_path);
-  // All are held before the first is killed: what loses its parent descends from nothing any more.
-  std::vector<UniqueFd> found;
-  for (const int pid : FindOwn(lock_path, roots, may)) {
+  std::vector<std::pair<int, UniqueFd>> found;
+  for (const int pid : FindOwn(lock_path, roots, may, holders)) {
     if (std::find(spare.begin(), spare.end(), pid) != spare.end()) continue;
-    UniqueFd process = OpenPidFd(pid);
-    if (process && IsOwn(pid, lock, roots, may)) found.push_back(std::move(process));
+    if (UniqueFd process = OpenPidFd(pid)) found.emplace_back(pid, std::move(process));
   }
-  for (const UniqueFd& process : found) SignalPidFd(process, SIGKILL);
+  // Who was just being started by this agent has closed the lock by now, and leads no more. All are
+  // looked at before the first is killed: what loses its parent descends from nothing any more.
+  const std::vector<int> leaders = LeadersOf(lock, roots, holders);
+  std::erase_if(found, [&](const auto& one) { return !IsOwn(one.first, lock, leaders, may); });
+  for (const auto& [pid, process] : found) SignalPidFd(process, SIGKILL);
 }
 
 bool HoldsOpen(int pid, const std::string& path) { return HoldsFile(pid, LockIdentity(path)); }

@@ -22,17 +22,22 @@ std::uint64_t StartTicksOf(int pid);
 // somebody else's hold a lock, by sending it the descriptor.
 using MayBeOwn = std::function<bool(std::uint32_t uid)>;
 
+// Whether what descends from a process that holds the lock is an allocation's, too, of whatever
+// user that process is.
+enum class Holders { kAlone, kLead };
+
 // Containment level `tree`: processes that hold `lock_path` open, the `roots` (supervisors, and
 // ranks whose supervisor is gone), what descends from them, and what carries kExecMark of the
 // lock's directory. Zombies and this process are left out. The environment of a rank proves
 // nothing: users paste it into their shells. So what a rank started that has closed the lock and
 // lost every parent is not found at this level.
 std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots,
-                         const MayBeOwn& may = {});
+                         const MayBeOwn& may = {}, Holders holders = Holders::kAlone);
 
 // SIGKILL to each of FindOwn but `spare`, each checked again behind its pidfd.
 void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
-             const std::vector<int>& spare, const MayBeOwn& may = {});
+             const std::vector<int>& spare, const MayBeOwn& may = {},
+             Holders holders = Holders::kAlone);
 
 // Whether the process runs as this user, or was started by it.
 bool IsOfUser(int pid, std::uint32_t uid);

@@ -244,6 +244,7 @@ void RunnerLoop::AdoptWithoutRecord(AllocationRun& run, FoundAllocation& found) 
   for (const Rank rank : ranks) {
     if (rank != kSetupRank) AdoptRank(run, found, rank);
   }
+  if (found.alive) AdoptSetup(run);
   const bool any = std::ranges::any_of(found.status.ranks, &RankStatus::started);
   if (any) run.phase = RunPhase::kStarted;
   run.start_told = any;
@@ -253,6 +254,7 @@ void RunnerLoop::AdoptWithoutRecord(AllocationRun& run, FoundAllocation& found) 
 FoundAllocation RunnerLoop::Adopt(AllocationRun& run, FoundAllocation found) {
   found.acked = run.dir.ReadAcked();
   for (const RankSpec& rank : run.spec->ranks) AdoptRank(run, found, rank.rank);
+  if (found.alive) AdoptSetup(run);
   const bool any = std::ranges::any_of(found.status.ranks, &RankStatus::started);
   run.phase = any ? RunPhase::kStarted : RunPhase::kAccepted;
   run.start_told = any;
@@ -273,6 +275,39 @@ FoundAllocation RunnerLoop::Adopt(AllocationRun& run, FoundAllocation found) {
   return found;
 }
 
+void RunnerLoop::TakeShim(AllocationRun& run, RankRun& rank, const shim::StartRecord& start) {
+  const int pid = static_cast<int>(start.shim_pid);
+  UniqueFd shim = OpenPidFd(pid);
+  // The number alone proves nothing: start time and membership must agree behind the pidfd.
+  if (!shim || StartTicksOf(pid) != start.shim_start_ticks || !IsOf(run, pid)) return;
+  rank.shim = std::move(shim);
+  rank.shim_pid = pid;
+  rank.limit_hits = ProcessLimitHits(rank.pid > 0 ? rank.pid : pid);
+  WatchShim(rank);
+  WatchRank(run, rank.rank);
+}
+
+// Without control groups what `setup` started is found below its supervisor alone. Its end is told
+// to nobody: a `setup` that outlived its agent is stopped, not gone on with.
+void RunnerLoop::AdoptSetup(AllocationRun& run) {
+  if (!Exists(run.dir.RankPath(kSetupRank))) return;
+  run.setup.emplace();
+  run.setup->rank = kSetupRank;
+  run.setup_deadline = run.spec ? options_.clock->Now() + run.spec->setup_timeout : BootTime::max();
+  (void)AdoptLate(run, *run.setup);
+}
+
+// What was just beginning when this agent looked has written who supervises it since. The core has
+// said already that it did not start.
+bool RunnerLoop::AdoptLate(AllocationRun& run, RankRun& rank) {
+  const RankFiles files = run.dir.ReadRank(rank.rank);
+  if (rank.end || !files.start || files.start->boot_id != boot_id_) return false;
+  rank.spawned = true;
+  rank.told = true;
+  TakeShim(run, rank, *files.start);
+  return true;
+}
+
 void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank number) {
   RankRun& rank = run.ranks[number];
   rank.rank = number;
@@ -282,16 +317,7 @@ void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank numb
   rank.started = files.start.has_value();
   if (files.rank) rank.pid = files.rank->pid;
   if (same_boot && files.start) {
-    const int pid = static_cast<int>(files.start->shim_pid);
-    UniqueFd shim = OpenPidFd(pid);
-    // The number alone proves nothing: start time and membership must agree behind the pidfd.
-    if (shim && StartTicksOf(pid) == files.start->shim_start_ticks && IsOf(run, pid)) {
-      rank.shim = std::move(shim);
-      rank.shim_pid = pid;
-      rank.limit_hits = ProcessLimitHits(rank.pid > 0 ? rank.pid : pid);
-      WatchShim(rank);
-      WatchRank(run, number);
-    }
+    TakeShim(run, rank, *files.start);
     const std::uint64_t own_cap = run.spec ? run.spec->logs.cap_bytes : 0;
     const std::uint64_t cap = own_cap > 0 ? own_cap : options_.log_cap_bytes;
     run.logs.insert_or_assign(number, LogKeeper(run.dir.RankPath(number), cap));

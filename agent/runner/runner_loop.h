@@ -181,6 +181,7 @@ class RunnerLoop {
   void NoteLadder(AllocationRun& run);
   void GoOnClimbing(AllocationRun& run);
   MayBeOwn WhoseOwn(const AllocationRun& run) const;
+  Holders WhatHoldersDo(const AllocationRun& run) const;
   bool Populated(const AllocationRun& run) const;
   void KillRanks(AllocationRun& run);
   bool SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op, int signal);
@@ -202,6 +203,9 @@ class RunnerLoop {
   bool Lives(const AllocationRun& run) const;
   bool LivesWithoutLock(const AllocationRun& run) const;
   void AdoptRank(AllocationRun& run, FoundAllocation& found, Rank rank);
+  void AdoptSetup(AllocationRun& run);
+  bool AdoptLate(AllocationRun& run, RankRun& rank);
+  void TakeShim(AllocationRun& run, RankRun& rank, const shim::StartRecord& start);
   void TellUnrecorded(RunnerState& state, const Key& key, const CgroupHost& host, std::string why);
   void HoldAgain(AllocationRun& run, FoundAllocation& found);
 

@@ -42,9 +42,11 @@ std::vector<int> ShimPids(const AllocationRun& run) {
 // taken.
 std::vector<int> RootPids(const AllocationRun& run) {
   std::vector<int> pids = ShimPids(run);
-  for (const auto& [rank, state] : run.ranks) {
-    if (state.orphan) pids.push_back(static_cast<int>(state.pid));
-  }
+  const auto add = [&](const RankRun& rank) {
+    if (rank.orphan) pids.push_back(static_cast<int>(rank.pid));
+  };
+  for (const auto& [rank, state] : run.ranks) add(state);
+  if (run.setup) add(*run.setup);
   return pids;
 }
 
@@ -97,10 +99,17 @@ MayBeOwn RunnerLoop::WhoseOwn(const AllocationRun& run) const {
   return {};
 }
 
+// A supervisor that has not said yet who it is, too, leads to the job's processes. Whose those are
+// must be known: a user can make any process of the machine hold the lock.
+Holders RunnerLoop::WhatHoldersDo(const AllocationRun& run) const {
+  return run.account || !options_.account_of ? Holders::kLead : Holders::kAlone;
+}
+
 bool RunnerLoop::Populated(const AllocationRun& run) const {
   if (run.cgroup.level() != Containment::kTree) return run.cgroup.RanksPopulated();
   const std::vector<int> spared = ShimPids(run);
-  for (const int pid : FindOwn(run.dir.LockPath(), RootPids(run), WhoseOwn(run))) {
+  for (const int pid :
+       FindOwn(run.dir.LockPath(), RootPids(run), WhoseOwn(run), WhatHoldersDo(run))) {
     if (std::find(spared.begin(), spared.end(), pid) == spared.end()) return true;
   }
   return false;
@@ -115,7 +124,7 @@ void RunnerLoop::KillRanks(AllocationRun& run) {
     if (state.shim) (void)SendToShim(run, state, kill, SIGKILL);
   }
   if (run.setup && run.setup->shim) (void)SendToShim(run, *run.setup, kill, SIGKILL);
-  KillOwn(run.dir.LockPath(), RootPids(run), ShimPids(run), WhoseOwn(run));
+  KillOwn(run.dir.LockPath(), RootPids(run), ShimPids(run), WhoseOwn(run), WhatHoldersDo(run));
 }
 
 void RunnerLoop::BeginProof(AllocationRun& run) {

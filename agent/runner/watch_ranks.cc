@@ -62,7 +62,7 @@ void RunnerLoop::EndRank(AllocationRun& run, RankRun& rank, ExitReport report) {
 }
 
 void RunnerLoop::SweepRank(AllocationRun& run, RankRun& rank) {
-  if (!rank.spawned) return;
+  if (!rank.spawned && !(run.stop && AdoptLate(run, rank))) return;
   // The order matters: what the files say after the shim has gone is final.
   bool shim_gone = !rank.shim;
   if (!shim_gone && HasEnded(rank.shim)) {

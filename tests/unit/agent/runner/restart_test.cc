@@ -502,5 +502,50 @@ TEST(Restart, RemembersTheFenceAndRefusesATornOne) {
   std::ofstream(path, std::ios::binary) << good;
 }
 
+// What the agent finds of the record in which the supervisor of `setup` says who it is.
+enum class SupervisorRecord { kThere, kLate, kNever };
+
+class RestartDuringSetup : public testing::TestWithParam<SupervisorRecord> {};
+
+// As Python's subprocess starts it: with no descriptor of its parent's, so that without control
+// groups nothing but its descent tells whose it is.
+TEST_P(RestartDuringSetup, LeavesNoProcessThatHoldsNoLock) {
+  RunnerBench bench;
+  bench.options().containment = Containment::kTree;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  const std::string pid_file = bench.Path("pid");
+  spec.setup =
+      "( for fd in /proc/$BASHPID/fd/*; do number=${fd##*/}; if [ $number -gt 2 ]; then eval "
+      "\"exec $number>&-\"; fi; done; exec sleep 77777 ) & echo $! > " +
+      pid_file + "; wait";
+  ASSERT_TRUE(bench.Accept(spec));
+  bench.runner().Stage({to_node::Stage{.key = kKey}});
+  ASSERT_TRUE(bench.Eventually([&] { return bench.ReadFile(pid_file).ends_with('\n'); }));
+  const int pid = std::stoi(bench.ReadFile(pid_file));
+  ASSERT_TRUE(bench.Eventually(
+      [&] { return bench.ReadFile("/proc/" + std::to_string(pid) + "/comm") == "sleep\n"; }));
+  ASSERT_FALSE(HoldsOpen(pid, DirOf(bench) + "/lock"));
+  bench.Kill();
+  const std::string record = DirOf(bench) + "/setup/start";
+  if (GetParam() != SupervisorRecord::kThere) std::filesystem::rename(record, bench.Path("aside"));
+  const RunnerState state = bench.Open();
+  ASSERT_NE(Only(state), nullptr);
+  EXPECT_TRUE(Only(state)->alive);
+  EXPECT_EQ(Only(state)->status.ranks.size(), 1u) << "`setup` is no rank";
+  if (GetParam() == SupervisorRecord::kLate) std::filesystem::rename(bench.Path("aside"), record);
+  const auto stopped = bench.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped);
+  EXPECT_TRUE(stopped->held.empty());
+  EXPECT_FALSE(bench.ProcessLives(pid));
+  EXPECT_EQ(bench.told().Count<told::StartDone>(), 0);
+  EXPECT_EQ(bench.told().Count<told::RankEnded>(), 0);
+  ::kill(pid, SIGKILL);
+}
+
+INSTANTIATE_TEST_SUITE_P(Records, RestartDuringSetup,
+                         testing::Values(SupervisorRecord::kThere, SupervisorRecord::kLate,
+                                         SupervisorRecord::kNever));
+
 }  // namespace
 }  // namespace launch::agent
