@@ -90,8 +90,10 @@ int GpusOfNode(const Plan& plan) {
   return static_cast<int>(gpus.size());
 }
 
-// Numbers or a number of devices that are just those of the job on each node.
+// Numbers or a number of devices that are just those of the job on each node, for a program that
+// has all of them: beside other ranks each would take those of all.
 bool AreThoseOfJob(const FlagUse& use, const Plan& plan) {
+  if (plan.processes.per_node > 1 && plan.start == StartKind::kDirect) return false;
   const int gpus = GpusOfNode(plan);
   const auto list = DevicesInList(use.value);
   if (gpus == 0 || list != gpus) return use.flag == "--gpus" && ParseInt(use.value) == gpus;
