@@ -120,12 +120,13 @@ bool RunnerLoop::TakeChanges() {
   return changed;
 }
 
-// When a sweep is due though nothing is announced; absent: never.
-std::optional<BootTime> RunnerLoop::NextSweep(BootTime now) const {
-  std::optional<BootTime> next;
-  const auto at = [&](BootTime time) { next = next ? std::min(*next, time) : time; };
+// When a sweep is due though nothing is announced.
+BootTime RunnerLoop::NextSweep(BootTime now) const {
+  BootTime next = now + kIdleLook;
+  const auto at = [&](BootTime time) { next = std::min(next, time); };
   // Nothing else tells their end.
-  if (!unrecorded_.empty() || !unreadable_.empty() || !waiting_.empty()) at(now + kLook);
+  if (!unrecorded_.empty() || !unreadable_.empty() || !waiting_.empty() || !unforgotten_.empty())
+    at(now + kLook);
   for (const auto& [key, run] : runs_) {
     const auto alive = [](const RankRun& rank) { return rank.spawned && !rank.end; };
     const bool any =
@@ -191,11 +192,8 @@ void RunnerLoop::JoinFinished() {
 
 void RunnerLoop::Run() {
   while (!quit_) {
-    int timeout = -1;
-    if (next_sweep_) {
-      const std::int64_t wait = (*next_sweep_ - options_.clock->Now()).count();
-      timeout = static_cast<int>(std::clamp<std::int64_t>(wait, 0, kLook.count()));
-    }
+    const std::int64_t wait = (next_sweep_ - options_.clock->Now()).count();
+    const int timeout = static_cast<int>(std::clamp<std::int64_t>(wait, 0, kIdleLook.count()));
     epoll_event events[32];
     const int count = ::epoll_wait(epoll_.get(), events, 32, timeout);
     bool due = TakeChanges();
@@ -204,7 +202,7 @@ void RunnerLoop::Run() {
       std::visit([this](auto& what) { Do(what); }, task);
       due = true;
     }
-    if (!due && !(next_sweep_ && options_.clock->Now() >= *next_sweep_)) continue;
+    if (!due && options_.clock->Now() < next_sweep_) continue;
     Sweep();
     LookAtLogs();
     next_sweep_ = NextSweep(options_.clock->Now());

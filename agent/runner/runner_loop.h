@@ -35,6 +35,8 @@ namespace launch::agent {
 
 // How often logs are looked at, and what no event told.
 inline constexpr Millis kLook{1000};
+// And how often it looks while nothing runs: kept logs age and the disk fills without us.
+inline constexpr Millis kIdleLook{5'000};
 // `setup` runs behind a shim like a rank, so that it is contained, limited and recorded alike.
 inline constexpr Rank kSetupRank = -1;
 
@@ -218,7 +220,7 @@ class RunnerLoop {
   void WatchRank(const AllocationRun& run, Rank rank);
   RankRun* FindRank(const Key& key, Rank rank);
   bool TakeChanges();
-  std::optional<BootTime> NextSweep(BootTime now) const;
+  BootTime NextSweep(BootTime now) const;
   void CancelStaging(AllocationRun& run);
   void JoinFinished();
 
@@ -271,7 +273,7 @@ class RunnerLoop {
   BootTime next_look_{};
   BootTime next_full_sweep_{};
   bool full_sweep_ = true;  // the present one reads the records of all ranks
-  std::optional<BootTime> next_sweep_ = BootTime{};
+  BootTime next_sweep_{};
   bool quit_ = false;
 };
 

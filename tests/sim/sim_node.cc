@@ -222,6 +222,8 @@ void SimNode::LoseState() {
       process.hidden_since = world_.now;
     }
     if (!found->second.acked.contains(process.rank)) process.lost = true;
+    // That release may be on its way and end the attempt: how this one ends nobody tells then.
+    if (found->second.given_up) process.forgotten = true;
     if (!HasGroups()) unrecorded_.erase(i);
   }
   for (auto& [key, directory] : disk_) gone_[key] = std::move(directory);

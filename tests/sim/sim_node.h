@@ -69,6 +69,7 @@ class SimNode {
     bool tombstone = false;
     std::optional<agent::FoundStop> stop;  // the ladder under way
     bool released = false;
+    bool given_up = false;  // its stop ended with something alive: a release that names held GPUs
     bool dropped = false;
     std::optional<BootTime> lease_end;
     std::map<Rank, std::int64_t> started;  // rank -> pid

@@ -394,6 +394,7 @@ void SimNode::TellStopDone(const Key& key, bool alive) {
     for (const GpuUuid& gpu : directory.spec->gpus) done.held.emplace_back(gpu, "D state");
   }
   directory.released = !alive;
+  directory.given_up = alive;
   if (Dies("stop.released")) return;
   Tell(done);
 }
