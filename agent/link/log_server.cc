@@ -95,7 +95,8 @@ std::optional<v1::BulkUp> LogServer::Serve(std::uint64_t id, ActiveRead& read) {
     gap->set_read(id);
     gap->set_from(piece->gap->first);
     gap->set_to(piece->gap->second);
-    gap->set_why("dropped to save space");
+    gap->set_why(piece->emptied ? "the job emptied its own log; rounded up"
+                                : "dropped to save space");
     read.next = piece->gap->second;  // what follows the gap is read at the next turn
     return up;
   }
@@ -112,7 +113,7 @@ std::optional<v1::BulkUp> LogServer::Serve(std::uint64_t id, ActiveRead& read) {
     return up;
   }
   if (piece->complete) return EndOf(id, read.next, true, "");
-  if (!read.follow) return EndOf(id, read.next, false, "");
+  if (!read.follow && !piece->later) return EndOf(id, read.next, false, "");
   read.at_end = true;
   return std::nullopt;
 }

@@ -13,11 +13,13 @@
 namespace launch::agent {
 
 struct LogPiece {
-  // Bytes [first, second) are gone (the cap punched the middle); they stand before `data`.
+  // Bytes [first, second) are gone: the cap punched the middle, or the job emptied its log.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> gap;
+  bool emptied = false;      // by the job; of what it wrote last nobody knows how much that was
   std::string data;          // may be empty: nothing new yet
   std::uint64_t next = 0;    // where to go on
   bool complete = false;     // the rank has ended and `next` is its last byte
+  bool later = false;        // what comes next is known in a moment, whoever follows or not
   std::int64_t wall_ms = 0;  // of the newest byte of `data`; 0 = unknown
 };
 

@@ -24,7 +24,8 @@ struct NewBytes {
   bool skipped = false;  // older bytes were left out
 };
 
-// What was appended since the last call, but never more than the newest 64 KiB.
+// What was appended since the last call, but never more than the newest 64 KiB. From its start when
+// it is shorter than before: the job has emptied it.
 NewBytes ReadNew(const std::string& path, std::uint64_t& offset) {
   NewBytes result;
   // The rank's user may have put anything there.
@@ -32,7 +33,11 @@ NewBytes ReadNew(const std::string& path, std::uint64_t& offset) {
   struct stat info {};
   if (!file || ::fstat(file->get(), &info) != 0) return result;
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  if (size <= offset) return result;
+  if (size == offset) return result;
+  if (size < offset) {
+    result.skipped = true;
+    offset = 0;
+  }
   result.grew = true;
   if (size - offset > kNewest) {
     result.skipped = true;

@@ -12,8 +12,8 @@
 //     cgroups      the control groups of its processes
 //     copy         path of the copy of workdir that the ranks run in
 //     files/       what the plan generated
-//     rank.R/      start, exit, control (shim); out, err and their .index, progress.jsonl,
-//     error.json, processes.jsonl (of a launcher), stacks (of its Python processes, when asked for)
+//     rank.R/      start, exit, control (shim); out, err and their .index, .base (log_keeper.h);
+//     progress.jsonl, error.json, processes.jsonl (of a launcher), stacks (of its Python processes)
 //     rank.R/own/  where ranks run as another account: the last four, written by it
 //     hook/        our sitecustomize.py, by which those answer
 #pragma once

@@ -54,7 +54,7 @@ ExitReport ReportOf(const shim::ExitRecord& record, const ExitEvidence& evidence
   report.system_ms = record.system_ms;
   report.max_rss_bytes = record.max_rss_bytes;
   report.oom_kills = evidence.memory.oom_kills;
-  report.log_end = record.out_end;
+  report.log_end = evidence.log_base + record.out_end;
   report.cause = CauseOf(record, evidence, SentKill(report));
   return report;
 }

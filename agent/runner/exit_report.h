@@ -16,6 +16,7 @@ struct ExitEvidence {
   MemoryFacts memory;
   std::optional<BootTime> killed_at;  // our cgroup kill, which leaves no trace in the record
   StopCause killed_why = StopCause::kNone;
+  std::uint64_t log_base = 0;  // of its out; the record has the size of the file
 };
 
 ExitReport ReportOf(const shim::ExitRecord& record, const ExitEvidence& evidence);

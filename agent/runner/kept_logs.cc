@@ -110,7 +110,8 @@ Result<void> KeepLogs(const AttemptDir& dir, const std::string& kept, FileSystem
   if (!names) return Unexpected(names.error());
   for (const std::string& name : *names) {
     if (!name.starts_with("rank.")) continue;
-    for (const char* const log : {"/out", "/err", "/out.index", "/err.index"}) {
+    for (const char* const log :
+         {"/out", "/err", "/out.index", "/err.index", "/out.base", "/err.base"}) {
       const std::string from = dir.path() + "/" + name + log;
       struct stat info {};
       if (::lstat(from.c_str(), &info) != 0 && errno == ENOENT) continue;

@@ -1,4 +1,4 @@
-// Logs of attempts that are forgotten: <state_dir>/logs/J.N/rank.R/{out,err}[.index].
+// Logs of attempts that are forgotten: <state_dir>/logs/J.N/rank.R/{out,err}[.index|.base].
 #pragma once
 
 #include <atomic>

@@ -5,21 +5,42 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <string_view>
+#include <optional>
 #include <utility>
 
+#include "agent/runner/record_file.h"
+#include "agent/runner/small_files.h"
+#include "common/file_system.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
 namespace {
 
 constexpr std::uint64_t kBlock = 4096;
-constexpr std::size_t kMovedAtOnce = 1 << 20;
 constexpr std::array<const char*, 2> kStreams = {"/out", "/err"};
 
-// Offset of the last entry; 0 = none.
-std::uint64_t LastEntry(const std::string& path) {
-  const UniqueFd index(::open(IndexPath(path).c_str(), O_RDONLY | O_CLOEXEC));
+bool AppendTo(const std::string& path, const IndexEntry& entry) {
+  const UniqueFd index(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  struct stat info {};
+  if (!index || ::fstat(index.get(), &info) != 0) return false;
+  // A full disk may have taken a part of one: what stood behind it would be misread.
+  const off_t part = info.st_size % static_cast<off_t>(sizeof entry);
+  if (part != 0 && ::ftruncate(index.get(), info.st_size - part) != 0) return false;
+  return ::write(index.get(), &entry, sizeof entry) == static_cast<ssize_t>(sizeof entry);
+}
+
+std::optional<std::uint64_t> SizeOf(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+}  // namespace
+
+std::string IndexPath(const std::string& stream_path) { return stream_path + ".index"; }
+
+std::uint64_t LastIndexed(const std::string& stream_path) {
+  const UniqueFd index(::open(IndexPath(stream_path).c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
   if (!index || ::fstat(index.get(), &info) != 0) return 0;
   const off_t whole = info.st_size / static_cast<off_t>(sizeof(IndexEntry));
@@ -30,35 +51,25 @@ std::uint64_t LastEntry(const std::string& path) {
   return read ? last.offset : 0;
 }
 
-// What stands in the first `end` bytes goes behind them, and its place is given back.
-void MoveBehind(int fd, off_t end) {
-  std::string bytes(kMovedAtOnce, '\0');
-  off_t at = 0;
-  while ((at = ::lseek(fd, at, SEEK_DATA)) >= 0 && at < end) {
-    const off_t hole = ::lseek(fd, at, SEEK_HOLE);
-    const auto most = static_cast<std::size_t>(std::min(hole < 0 ? end : hole, end) - at);
-    const ssize_t got = ::pread(fd, bytes.data(), std::min(most, bytes.size()), at);
-    if (got <= 0) return;
-    // Blocks are whole: zeros stand around what was written.
-    const std::string_view block(bytes.data(), static_cast<std::size_t>(got));
-    const std::size_t first = block.find_first_not_of('\0');
-    if (first != std::string_view::npos) {
-      const std::string_view text = block.substr(first, block.find_last_not_of('\0') - first + 1);
-      if (::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return;
-    }
-    at += got;
-  }
-  (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, end);
+std::string BasePath(const std::string& stream_path) { return stream_path + ".base"; }
+
+std::uint64_t ReadLogBase(const std::string& stream_path) {
+  const auto body = OpenBody(ReadText(BasePath(stream_path)));
+  if (!body) return 0;
+  RecordReader in(*body);
+  const std::uint64_t base = in.TakeNumber();
+  return in.ok() && in.AtEnd() ? base : 0;
 }
 
-}  // namespace
-
-std::string IndexPath(const std::string& stream_path) { return stream_path + ".index"; }
+std::uint64_t LogEnd(const std::string& stream_path) {
+  return ReadLogBase(stream_path) + SizeOf(stream_path).value_or(0);
+}
 
 LogKeeper::LogKeeper(std::string directory, std::uint64_t cap_bytes)
     : directory_(std::move(directory)), cap_bytes_(cap_bytes) {
   for (std::size_t i = 0; i < kStreams.size(); ++i) {
-    indexed_[i] = LastEntry(directory_ + kStreams[i]);
+    indexed_[i] = LastIndexed(directory_ + kStreams[i]);
+    base_[i] = ReadLogBase(directory_ + kStreams[i]);
   }
 }
 
@@ -68,36 +79,37 @@ std::uint64_t LogKeeper::Look(WallTime now) {
     const std::string path = directory_ + kStreams[i];
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) continue;
-    auto size = static_cast<std::uint64_t>(info.st_size);
-    if (size < indexed_[i] || emptied_[i] > 0) size = GoOnBehind(i, path, size);
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    SettleAt(i, path, size);
     const auto used = static_cast<std::uint64_t>(info.st_blocks) * 512;
     if (cap_bytes_ > 0 && used > cap_bytes_) punched += Punch(path, size, cap_bytes_);
-    if (size <= indexed_[i]) continue;
-    const UniqueFd index(
-        ::open(IndexPath(path).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-    const IndexEntry entry{size, ToMs(now)};
-    if (index && ::write(index.get(), &entry, sizeof entry) == sizeof entry) indexed_[i] = size;
+    const std::uint64_t end = base_[i] + size;
+    if (end <= indexed_[i]) continue;
+    if (AppendTo(IndexPath(path), {end, ToMs(now)})) indexed_[i] = end;
   }
   return punched;
 }
 
-std::uint64_t LogKeeper::TakeEmptied() { return std::exchange(lost_, 0); }
-
-std::uint64_t LogKeeper::GoOnBehind(std::size_t stream, const std::string& path,
-                                    std::uint64_t size) {
-  // It is the account's file, who may hold a lease on it: never waited for.
-  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd) return size;
-  if (size < indexed_[stream]) {
-    const std::uint64_t end = (indexed_[stream] + kBlock - 1) / kBlock * kBlock;
-    if (::ftruncate(fd.get(), static_cast<off_t>(end)) != 0) return size;
-    lost_ += indexed_[stream];
-    emptied_[stream] = end;
+void LogKeeper::Settle() {
+  for (std::size_t i = 0; i < kStreams.size(); ++i) {
+    const std::string path = directory_ + kStreams[i];
+    if (const auto size = SizeOf(path)) SettleAt(i, path, *size);
   }
-  MoveBehind(fd.get(), static_cast<off_t>(emptied_[stream]));
-  struct stat info {};
-  return ::fstat(fd.get(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : size;
 }
+
+void LogKeeper::SettleAt(std::size_t stream, const std::string& path, std::uint64_t size) {
+  if (base_[stream] + size >= indexed_[stream]) return;
+  const std::uint64_t base = indexed_[stream] + kLeapBytes;
+  RecordWriter body;
+  body.Put(base);
+  // Not synced, as a job may do this every second, and a host that goes down ends the ranks too.
+  // Not out of the agent's reserve, which is for stops; without room the next look tries again.
+  if (!PosixFileSystem().Write(BasePath(path), SealBody(body.bytes()))) return;
+  if (base_ == decltype(base_){}) emptied_ = indexed_[stream];
+  base_[stream] = base;
+}
+
+std::uint64_t LogKeeper::TakeEmptied() { return std::exchange(emptied_, 0); }
 
 std::uint64_t LogKeeper::Shrink() {
   std::uint64_t punched = 0;

@@ -1,4 +1,4 @@
-// Keeps one rank's log within its cap and its time index up to date.
+// Keeps one rank's log within its cap, its time index up to date, and its offsets true.
 #pragma once
 
 #include <array>
@@ -11,16 +11,31 @@
 namespace launch::agent {
 
 // `out.index`, `err.index`: pairs of (offset, wall milliseconds), both 8 bytes, in growing order:
-// at that moment the stream's file had that size. Losing entries only makes the merge of ranks
-// coarser.
+// at that moment the stream ended there. Losing entries only makes the merge of ranks coarser.
 struct IndexEntry {
   std::uint64_t offset = 0;
   std::int64_t wall_ms = 0;
 };
 std::string IndexPath(const std::string& stream_path);
+// Of the last entry; 0 = none.
+std::uint64_t LastIndexed(const std::string& stream_path);
+
+// `out.base`, `err.base`: the offset of the file's first byte. The job itself can cut its log:
+// `> /dev/stderr` and `tee /dev/stderr` open the file anew. Offsets never go back all the same: the
+// base leaps over what was there. Nobody but the job ever writes to the file. A cut after which the
+// file is as long as before when it is looked at is not seen: who follows it misses what was
+// written in between, who reads it from the start does not.
+std::string BasePath(const std::string& stream_path);
+// 0 = never cut, or unreadable.
+std::uint64_t ReadLogBase(const std::string& stream_path);
+// Offset behind its last byte.
+std::uint64_t LogEnd(const std::string& stream_path);
 
 inline constexpr std::uint64_t kKeptHeadBytes = std::uint64_t{8} << 20;
-inline constexpr std::uint64_t kIndexEveryBytes = 64 * 1024;
+// How far a base leaps beyond what the last look saw: somebody may have read what was written
+// between that and the cut, and must not stand in the middle of what comes. One who had read more
+// than this misses as much.
+inline constexpr std::uint64_t kLeapBytes = 64 * 1024;
 
 class LogKeeper {
  public:
@@ -31,23 +46,24 @@ class LogKeeper {
   // cap. Call about once a second. The bytes punched by this call.
   std::uint64_t Look(WallTime now);
 
-  // Bytes that the job itself has emptied of its log since it was asked last: `> /dev/stderr`,
-  // `> /dev/stdout` and `tee` to them open the file anew, and the kernel cuts it. Offsets stay true
-  // all the same: it grows back to where it was, as a hole, and what was written since goes behind.
+  // Notes a cut that no look has seen yet.
+  void Settle();
+
+  // Once: the bytes that went when the job emptied its log for the first time; else 0.
   std::uint64_t TakeEmptied();
 
   // The disk is nearly full: also below the cap, leaving the head and 8 MiB of the newest part.
   std::uint64_t Shrink();
 
  private:
-  std::uint64_t GoOnBehind(std::size_t stream, const std::string& path, std::uint64_t size);
+  void SettleAt(std::size_t stream, const std::string& path, std::uint64_t size);
   std::uint64_t Punch(const std::string& path, std::uint64_t size, std::uint64_t cap) const;
 
   std::string directory_;
   std::uint64_t cap_bytes_;
-  std::array<std::uint64_t, 2> indexed_{};  // size at the last entry: of out, of err
-  std::array<std::uint64_t, 2> emptied_{};  // end of the hole that stands for what was emptied
-  std::uint64_t lost_ = 0;
+  std::array<std::uint64_t, 2> indexed_{};  // offset of the last entry: of out, of err
+  std::array<std::uint64_t, 2> base_{};
+  std::uint64_t emptied_ = 0;
 };
 
 }  // namespace launch::agent

@@ -25,10 +25,11 @@ class LogReader final : public LogSource {
  private:
   struct Place {
     std::string directory;  // rank.R
-    bool kept = false;      // its attempt was forgotten: nobody writes
+    bool final = false;     // its attempt was released or forgotten: nobody writes
   };
   Result<Place> Find(const Key& key, Rank rank, const std::string& stream) const;
-  bool IsComplete(const Key& key, const Place& place) const;
+  static bool IsComplete(const Place& place);
+  std::uint64_t BaseOf(const Key& key, Rank rank, const std::string& stream) const;
 
   std::string state_dir_;
 };

@@ -305,6 +305,7 @@ bool RunnerLoop::AdoptLate(AllocationRun& run, RankRun& rank) {
   rank.spawned = true;
   rank.told = true;
   TakeShim(run, rank, *files.start);
+  KeepWithinCap(run, rank.rank);
   return true;
 }
 
@@ -318,11 +319,12 @@ void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank numb
   if (files.rank) rank.pid = files.rank->pid;
   if (same_boot && files.start) {
     TakeShim(run, rank, *files.start);
-    const std::uint64_t own_cap = run.spec ? run.spec->logs.cap_bytes : 0;
-    const std::uint64_t cap = own_cap > 0 ? own_cap : options_.log_cap_bytes;
-    run.logs.insert_or_assign(number, LogKeeper(run.dir.RankPath(number), cap));
+    KeepWithinCap(run, number);
   }
-  ExitEvidence evidence{.key = run.key, .rank = number, .memory = run.cgroup.Memory(number)};
+  ExitEvidence evidence{.key = run.key,
+                        .rank = number,
+                        .memory = run.cgroup.Memory(number),
+                        .log_base = LogBaseOf(run, number)};
   const BootTime now = options_.clock->Now();
   if (files.exit_state == shim::RecordState::kValid) {
     EndRank(run, rank, ReportOf(files.exit, evidence));

@@ -177,6 +177,7 @@ class RunnerLoop {
   void LookAtUnrecorded();
   void WatchShim(RankRun& rank);
   void EndRank(AllocationRun& run, RankRun& rank, ExitReport report);
+  std::uint64_t LogBaseOf(AllocationRun& run, Rank rank);
 
   // Stopping; stop_ladder.cc.
   void Climb(AllocationRun& run);

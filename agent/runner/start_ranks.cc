@@ -36,8 +36,11 @@ std::string TailOf(const std::string& path) {
   struct stat info {};
   if (!file || ::fstat(file->get(), &info) != 0) return {};
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  return ReadRange(file->get(), size - std::min<std::uint64_t>(size, kSetupTailBytes),
-                   kSetupTailBytes);
+  std::string tail = ReadRange(file->get(), size - std::min<std::uint64_t>(size, kSetupTailBytes),
+                               kSetupTailBytes);
+  // Who writes on at his own place behind a file that another one has cut leaves a hole.
+  std::erase(tail, '\0');
+  return tail;
 }
 
 }  // namespace
@@ -223,8 +226,8 @@ void RunnerLoop::StartRank(AllocationRun& run, FoundCommand& command) {
 }
 
 void RunnerLoop::KeepWithinCap(AllocationRun& run, Rank rank) {
-  const std::uint64_t cap =
-      run.spec->logs.cap_bytes > 0 ? run.spec->logs.cap_bytes : options_.log_cap_bytes;
+  const std::uint64_t own = run.spec ? run.spec->logs.cap_bytes : 0;
+  const std::uint64_t cap = own > 0 ? own : options_.log_cap_bytes;
   run.logs.insert_or_assign(rank, LogKeeper(run.dir.RankPath(rank), cap));
 }
 

@@ -24,11 +24,6 @@ bool WantsCheckpoint(StopCause cause) {
 
 bool Alive(const RankRun& rank) { return rank.spawned && !rank.end; }
 
-std::uint64_t SizeOf(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
-}
-
 std::vector<int> ShimPids(const AllocationRun& run) {
   std::vector<int> pids;
   for (const auto& [rank, state] : run.ranks) {
@@ -219,10 +214,11 @@ void RunnerLoop::Release(AllocationRun& run) {
   LAUNCH_FAILPOINT("stop.5.before");
   RemoveMarker(run);
   TellStart(run);
+  // Nobody writes any more, and after this nobody looks.
   for (auto& [rank, log] : run.logs) (void)log.Look(options_.clock->WallNow());
   run.log_ends.clear();
   for (const auto& [rank, state] : run.ranks) {
-    run.log_ends.emplace_back(rank, SizeOf(run.dir.RankPath(rank) + "/out"));
+    run.log_ends.emplace_back(rank, LogEnd(run.dir.RankPath(rank) + "/out"));
   }
   if (const auto written = run.dir.WriteReleased(run.log_ends); !written) {
     // The proof is repeated after a restart; nothing is lost but time.

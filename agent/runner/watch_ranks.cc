@@ -90,6 +90,7 @@ void RunnerLoop::SweepRank(AllocationRun& run, RankRun& rank) {
   const BootTime began = files.rank ? BootMs(files.rank->started_boot_ms) : now;
   if (files.exit_state == shim::RecordState::kValid) {
     evidence.memory = run.cgroup.Memory(rank.rank);
+    evidence.log_base = LogBaseOf(run, rank.rank);
     return EndRank(run, rank, ReportOf(files.exit, evidence));
   }
   if (!shim_gone) return;
@@ -145,11 +146,15 @@ void RunnerLoop::SweepOrphan(AllocationRun& run, RankRun& rank) {
   ExitReport report = ReportUnknown(
       evidence, boot_id_, rank.orphan_told ? "supervisor killed" : "supervisor and rank gone",
       files.rank ? BootMs(files.rank->started_boot_ms) : now, now);
-  struct stat info {};
-  if (::stat((run.dir.RankPath(rank.rank) + "/out").c_str(), &info) == 0) {
-    report.log_end = static_cast<std::uint64_t>(info.st_size);
-  }
+  (void)LogBaseOf(run, rank.rank);
+  report.log_end = LogEnd(run.dir.RankPath(rank.rank) + "/out");
   EndRank(run, rank, std::move(report));
+}
+
+// With what the job cut since the last look.
+std::uint64_t RunnerLoop::LogBaseOf(AllocationRun& run, Rank rank) {
+  if (const auto log = run.logs.find(rank); log != run.logs.end()) log->second.Settle();
+  return ReadLogBase(run.dir.RankPath(rank) + "/out");
 }
 
 // StartDone comes first, then the ends, so that the core never hears of an end before a start.
@@ -247,15 +252,17 @@ void RunnerLoop::LookAtLogs() {
       // share that disk, and can note the end only then.
       std::uint64_t punched = ended ? 0 : log.Look(options_.clock->WallNow());
       if (low) punched += log.Shrink();
+      const bool setup = rank == kSetupRank;
+      const std::optional<Rank> named = setup ? std::nullopt : std::optional(rank);
       if (const std::uint64_t lost = log.TakeEmptied(); lost > 0) {
-        Notice("rank.log_emptied", run.get(), rank,
-               "the job emptied its own log of " + std::to_string(lost) +
-                   " bytes: `> /dev/stderr` and `> /dev/stdout` cut what they are; write `>&2`, or "
-                   "`>> /dev/stderr`");
+        Notice("rank.log_emptied", run.get(), named,
+               std::string(setup ? "setup" : "the job") + " emptied its own log of " +
+                   std::to_string(lost) +
+                   " bytes, and may do so again: `> /dev/stderr` and `> /dev/stdout` cut what they "
+                   "are; write `>&2`, or `>> /dev/stderr`");
       }
       if (punched == 0) continue;
-      const bool setup = rank == kSetupRank;
-      Notice("rank.log_capped", run.get(), setup ? std::nullopt : std::optional(rank),
+      Notice("rank.log_capped", run.get(), named,
              std::to_string(punched >> 20) + " MiB in the middle of the log " +
                  (setup ? "of setup " : "") + "were dropped (" +
                  (low ? "disk nearly full)" : "cap)"));

@@ -19,6 +19,8 @@ class FakeLogs final : public LogSource {
     std::uint64_t punched_from = 0;
     std::uint64_t punched_to = 0;
     bool ended = false;
+    bool emptied = false;  // what was punched
+    bool later = false;
   };
   Result<LogPiece> Read(const Key&, Rank rank, const std::string&, std::uint64_t from,
                         std::size_t max_bytes) override {
@@ -29,6 +31,12 @@ class FakeLogs final : public LogSource {
     if (from >= log.punched_from && from < log.punched_to) {
       piece.gap = {from, log.punched_to};
       piece.next = log.punched_to;
+      piece.emptied = log.emptied;
+      return piece;
+    }
+    if (log.later) {
+      piece.next = from;
+      piece.later = true;
       return piece;
     }
     std::size_t most = max_bytes;
@@ -133,6 +141,29 @@ TEST(LogServer, AnEndNeedsNoCredit) {
   server.Accept(Ask(1, 0, true, 4));
   EXPECT_TRUE(server.Next()->has_chunk());
   EXPECT_TRUE(server.Next()->has_end());
+}
+
+TEST(LogServer, WaitsForWhatIsKnownInAMomentAlsoWithoutFollow) {
+  FakeLogs logs;
+  logs.logs[0] = {.text = "a\n", .later = true};
+  LogServer server(logs);
+  server.Accept(Ask(1, 0));
+  EXPECT_FALSE(server.Next().has_value());
+  EXPECT_TRUE(server.Following());
+  logs.logs[0].later = false;
+  EXPECT_EQ(server.Next()->chunk().data(), "a\n");
+  EXPECT_TRUE(server.Next()->has_end());
+}
+
+TEST(LogServer, TellsWhatTheJobEmptiedFromWhatWasDropped) {
+  FakeLogs logs;
+  logs.logs[0] = {.text = "....b\n", .punched_to = 4, .ended = true};
+  logs.logs[1] = {.text = "....b\n", .punched_to = 4, .ended = true, .emptied = true};
+  LogServer server(logs);
+  server.Accept(Ask(1, 0));
+  EXPECT_EQ(server.Next()->gap().why(), "dropped to save space");
+  server.Accept(Ask(2, 1));
+  EXPECT_EQ(server.Next()->gap().why(), "the job emptied its own log; rounded up");
 }
 
 TEST(LogServer, TellsWhatThePunchedMiddleWas) {

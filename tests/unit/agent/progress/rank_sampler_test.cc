@@ -86,6 +86,15 @@ TEST_F(RankOnDisk, OutputAgesUntilItGrows) {
   EXPECT_EQ(Look(110'500).output_age_ms, 1500);
 }
 
+TEST_F(RankOnDisk, ALogThatTheJobEmptiedIsReadFromItsStart) {
+  Append("out", "some lines before\nstep 5/10\nhalf a li");
+  EXPECT_EQ(Look(1000).step, 5);
+  std::ofstream(dir_ + "/out", std::ios::trunc) << "step 6/10\n";
+  const RankSample sample = Look(9000);
+  EXPECT_EQ(sample.step, 6);
+  EXPECT_EQ(sample.output_age_ms, 0);
+}
+
 TEST_F(RankOnDisk, ABadPatternCountsAsNone) {
   Append("out", "step 5/10\n");
   EXPECT_EQ(Look(1000, "(").step, 5);

@@ -1,4 +1,4 @@
-// Rank logs by offset: gaps, last lines, time index, cap.
+// Rank logs by offset: gaps, last lines, time index, cap, what the job cut.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -30,6 +30,10 @@ class LogTest : public testing::Test {
   void Append(const std::string& text) const {
     std::ofstream(rank_ + "/out", std::ios::binary | std::ios::app) << text;
   }
+  void Cut(const std::string& text) const {
+    std::ofstream(rank_ + "/out", std::ios::binary | std::ios::trunc) << text;
+  }
+  void Release() const { std::ofstream(dir_ + "/allocations/8.1/released") << ""; }
   std::uint64_t LastLines(std::uint32_t lines) {
     return LogReader(dir_).OffsetOfLastLines(kKey, 0, "out", lines).value();
   }
@@ -157,48 +161,147 @@ TEST_F(LogTest, PunchesTheMiddleAndSaysWhatIsMissing) {
 }
 
 // `echo x > /dev/stderr` of a job's script.
-TEST_F(LogTest, GoesOnBehindWhatTheJobEmptied) {
-  const auto cut = [&](const std::string& text) {
-    std::ofstream(rank_ + "/out", std::ios::binary | std::ios::trunc) << text;
-  };
+TEST_F(LogTest, OffsetsGoOnBehindWhatTheJobEmptied) {
   LogKeeper keeper(rank_, 0);
+  LogReader reader(dir_);
   Append(std::string(99, 'x') + "\n");
   (void)keeper.Look(WallMs(1000));
-  cut("warn\n");
-  LogReader reader(dir_);
-  std::ofstream(dir_ + "/allocations/8.1/released") << "";
-  EXPECT_FALSE(reader.Read(kKey, 0, "out", 100, 100)->complete) << "more is to come";
+  Append("late\n");
+  EXPECT_EQ(reader.Read(kKey, 0, "out", 100, 100)->data, "late\n");
+  Cut("warn\n");
+  for (const std::uint64_t from : {0, 3, 100, 105}) {  // of which log, nobody has said yet
+    const auto piece = reader.Read(kKey, 0, "out", from, 100);
+    ASSERT_TRUE(piece);
+    EXPECT_TRUE(piece->later);
+    EXPECT_TRUE(piece->data.empty() && !piece->gap && !piece->complete);
+    EXPECT_EQ(piece->next, from);
+  }
   Append("three\n");
   (void)keeper.Look(WallMs(2000));
   EXPECT_EQ(keeper.TakeEmptied(), 100u);
   EXPECT_EQ(keeper.TakeEmptied(), 0u);
-  for (const std::uint64_t from : {0, 100}) {  // from the start, and who followed it
+  const std::uint64_t base = 100 + kLeapBytes;
+  for (const std::uint64_t from : {0, 3, 100, 105}) {
     const auto gap = reader.Read(kKey, 0, "out", from, 100);
     ASSERT_TRUE(gap && gap->gap);
-    EXPECT_EQ(gap->next, 4096u);
+    EXPECT_TRUE(gap->emptied);
+    EXPECT_EQ(gap->next, base);
   }
-  const auto rest = reader.Read(kKey, 0, "out", 4096, 100);
+  EXPECT_EQ(LogEnd(rank_ + "/out"), base + 11);
+  EXPECT_EQ(LastLines(0), base + 11);
+  EXPECT_EQ(LastLines(1), base + 5);
+  EXPECT_EQ(LastLines(9), 0u) << "what is missing is told";
+  EXPECT_EQ(reader.Read(kKey, 0, "out", base + 5, 100)->data, "three\n");
+  Release();
+  const auto rest = reader.Read(kKey, 0, "out", base, 100);
   ASSERT_TRUE(rest);
   EXPECT_EQ(rest->data, "warn\nthree\n");
+  EXPECT_EQ(rest->wall_ms, 2000);
   EXPECT_TRUE(rest->complete);
+}
 
-  cut("again\n");
+TEST_F(LogTest, EveryCutLeapsFurtherAlsoForALaterAgent) {
+  Append("first\n");
+  {
+    LogKeeper keeper(rank_, 0);
+    (void)keeper.Look(WallMs(1000));
+    Cut("2\n");
+    (void)keeper.Look(WallMs(2000));
+    EXPECT_EQ(keeper.TakeEmptied(), 6u);
+  }
+  LogKeeper keeper(rank_, 0);
   (void)keeper.Look(WallMs(3000));
-  EXPECT_EQ(reader.Read(kKey, 0, "out", 8192, 100)->data, "again\n");
+  Cut("");
+  (void)keeper.Look(WallMs(4000));
+  EXPECT_EQ(keeper.TakeEmptied(), 0u) << "said before";
+  Append("third\n");
+  (void)keeper.Look(WallMs(5000));
+  const std::uint64_t base = 6 + kLeapBytes + 2 + kLeapBytes;
+  const auto piece = LogReader(dir_).Read(kKey, 0, "out", base, 100);
+  ASSERT_TRUE(piece);
+  EXPECT_EQ(piece->data, "third\n");
+  EXPECT_EQ(piece->wall_ms, 5000);
+}
+
+TEST_F(LogTest, IsNotCompleteBeforeACutIsNoted) {
+  LogKeeper keeper(rank_, 0);
+  Append("long enough\n");
+  (void)keeper.Look(WallMs(1000));
+  Cut("end\n");
+  shim::ExitRecord record;
+  shim::Seal(record);
+  std::ofstream(rank_ + "/exit", std::ios::binary)
+      .write(reinterpret_cast<const char*>(&record), sizeof record);
+  ASSERT_EQ(::mkfifo((rank_ + "/control").c_str(), 0600), 0);
+  LogReader reader(dir_);
+  EXPECT_FALSE(reader.Read(kKey, 0, "out", 12, 100)->complete);
+  keeper.Settle();
+  const std::uint64_t base = 12 + kLeapBytes;
+  EXPECT_EQ(reader.Read(kKey, 0, "out", 12, 100)->next, base);
+  EXPECT_TRUE(reader.Read(kKey, 0, "out", base, 100)->complete);
+}
+
+TEST_F(LogTest, TriesAgainToNoteACutOnAFullDisk) {
+  LogKeeper keeper(rank_, 0);
+  Append("first\n");
+  (void)keeper.Look(WallMs(1000));
+  std::filesystem::create_directories(BasePath(rank_ + "/out"));  // so that none can be put there
+  Cut("2\n");
+  (void)keeper.Look(WallMs(2000));
+  LogReader reader(dir_);
+  EXPECT_TRUE(reader.Read(kKey, 0, "out", 0, 100)->later);
+  std::filesystem::remove(BasePath(rank_ + "/out"));
+  (void)keeper.Look(WallMs(3000));
+  EXPECT_EQ(reader.Read(kKey, 0, "out", 6 + kLeapBytes, 100)->data, "2\n");
 }
 
 // `tee /dev/stderr` goes on to write at its own place.
-TEST_F(LogTest, TakesAlongWhatIsWrittenInTheHole) {
+TEST_F(LogTest, NeverTouchesWhatTheJobWrites) {
   LogKeeper keeper(rank_, 0);
   Append(std::string(10'000, 'x') + "\n");
   (void)keeper.Look(WallMs(1000));
   std::ofstream tee(rank_ + "/out", std::ios::binary | std::ios::trunc);
   tee << "first\n" << std::flush;
+  std::filesystem::last_write_time(rank_ + "/out", std::filesystem::file_time_type{});
   (void)keeper.Look(WallMs(2000));
+  EXPECT_EQ(std::filesystem::last_write_time(rank_ + "/out"), std::filesystem::file_time_type{});
   tee << "second\n" << std::flush;
   (void)keeper.Look(WallMs(3000));
-  EXPECT_EQ(LogReader(dir_).Read(kKey, 0, "out", 12'288, 100)->data, "first\n");
-  EXPECT_EQ(LogReader(dir_).Read(kKey, 0, "out", 12'294, 100)->data, "second\n");
+  EXPECT_EQ(std::filesystem::file_size(rank_ + "/out"), 13u);
+  const std::uint64_t base = 10'001 + kLeapBytes;
+  EXPECT_EQ(LogReader(dir_).Read(kKey, 0, "out", base, 100)->data, "first\n");
+  EXPECT_EQ(LogReader(dir_).Read(kKey, 0, "out", base + 6, 100)->data, "second\n");
+}
+
+TEST_F(LogTest, AHalfWrittenEntryOfTheIndexIsNoCut) {
+  LogKeeper keeper(rank_, 0);
+  Append("aaaa");
+  (void)keeper.Look(WallMs(1000));
+  std::ofstream(rank_ + "/out.index", std::ios::binary | std::ios::app) << "half an ent";
+  EXPECT_EQ(LastIndexed(rank_ + "/out"), 4u);
+  Append("bbbb");
+  (void)keeper.Look(WallMs(2000));
+  EXPECT_EQ(LastIndexed(rank_ + "/out"), 8u);
+  EXPECT_EQ(LogReader(dir_).Read(kKey, 0, "out", 4, 4)->wall_ms, 2000);
+}
+
+TEST_F(LogTest, KeptLogsHaveTheSameOffsetsAlsoOnTheirWay) {
+  LogKeeper keeper(rank_, 0);
+  Append("first\n");
+  (void)keeper.Look(WallMs(1000));
+  Cut("2\n");
+  (void)keeper.Look(WallMs(2000));
+  Release();
+  const std::string kept = KeptLogsPath(dir_, kKey);
+  const auto read = [&] { return LogReader(dir_).Read(kKey, 0, "out", 6 + kLeapBytes, 9)->data; };
+  std::filesystem::create_directories(kept + "/rank.0");
+  std::filesystem::rename(rank_ + "/out", kept + "/rank.0/out");
+  EXPECT_EQ(read(), "2\n");
+  PosixFileSystem files;
+  const AttemptDir dir(AllocationPath(dir_, kKey), files);
+  ASSERT_TRUE(KeepLogs(dir, kept, files));
+  std::filesystem::remove_all(dir.path());
+  EXPECT_EQ(read(), "2\n");
 }
 
 TEST_F(LogTest, TellsWhenABytesWasWritten) {
@@ -252,6 +355,31 @@ TEST_F(LogTest, GoesOnWithTheIndexOfAnEarlierAgent) {
   (void)LogKeeper(rank_, 0).Look(WallMs(1000));
   (void)LogKeeper(rank_, 0).Look(WallMs(2000));
   EXPECT_EQ(std::filesystem::file_size(rank_ + "/out.index"), sizeof(IndexEntry));
+}
+
+// The last thing it does, within the second of a look.
+TEST(LogOfARank, EndsBehindWhatItEmptied) {
+  RunnerBench bench;
+  bench.Open();
+  AllocationSpec spec = bench.Spec(kKey, 1, {});
+  spec.ranks[0].argv = {
+      "/bin/sh", "-c", "seq 100; while [ ! -e ../go ]; do sleep 0.01; done; echo end >/dev/stderr"};
+  ASSERT_TRUE(bench.Run(spec));
+  const std::string log = bench.RankPath(kKey, 0) + "/out";
+  ASSERT_TRUE(bench.Eventually([&] { return LastIndexed(log) == 292; }));
+  bench.Touch("go");
+  const auto report = bench.AwaitEnd(kKey, 0);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->log_end, 292 + kLeapBytes + 4);
+  const auto stopped = bench.Stop(kKey, Millis{0});
+  ASSERT_TRUE(stopped && stopped->log_ends.size() == 1);
+  EXPECT_EQ(stopped->log_ends[0].second, report->log_end);
+  const auto notice = bench.told().Await<told::NodeNotice>(
+      [](const auto& told) { return told.notice.kind == "rank.log_emptied"; });
+  ASSERT_TRUE(notice);
+  EXPECT_EQ(notice->notice.rank, std::optional<Rank>(0));
+  EXPECT_NE(notice->notice.text.find("the job emptied its own log of 292 bytes"), std::string::npos)
+      << notice->notice.text;
 }
 
 }  // namespace

@@ -318,6 +318,27 @@ TEST_F(StagingTest, TheLogOfSetupStaysWithinItsCap) {
   EXPECT_TRUE(done->facts.setup_tail.ends_with("xlast\n")) << done->facts.setup_tail;
 }
 
+TEST_F(StagingTest, ASetupThatEmptiesItsOwnLogIsNamedAndItsTailIsText) {
+  AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  spec.setup =
+      "seq 100; until [ -e go ]; do sleep 0.05; done; echo x > /dev/stderr; "
+      "truncate -s 50 /dev/stderr; echo last; until [ -e end ]; do sleep 0.05; done; false";
+  ASSERT_TRUE(bench_.Accept(spec));
+  bench_.runner().Stage({to_node::Stage{.key = kKey}});
+  const std::string index = bench_.Path("state/allocations/" + ToString(kKey)) + "/setup/out.index";
+  ASSERT_TRUE(bench_.Eventually([&] { return !bench_.ReadFile(index).empty(); }));
+  bench_.Touch("work/go");
+  const auto notice = bench_.told().Await<told::NodeNotice>(
+      [](const auto& told) { return told.notice.kind == "rank.log_emptied"; });
+  ASSERT_TRUE(notice);
+  EXPECT_EQ(notice->notice.rank, std::nullopt);
+  EXPECT_TRUE(notice->notice.text.starts_with("setup emptied its own log")) << notice->notice.text;
+  bench_.Touch("work/end");
+  const auto done = bench_.told().Await<told::StageDone>([](const auto&) { return true; });
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->facts.setup_tail, "x\nlast\n");
+}
+
 TEST_F(StagingTest, EndsASetupThatTakesTooLong) {
   AllocationSpec spec = bench_.Spec(kKey, 1, {});
   spec.setup = "while true; do read -t 5 x < /dev/zero || true; done";
