@@ -35,6 +35,7 @@
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/cgroup.h"
 #include "agent/runner/cgroup_note.h"
+#include "agent/runner/kept_logs.h"
 #include "agent/runner/log_reader.h"
 #include "agent/runner/posix_runner.h"
 #include "agent/shared_facts.h"
@@ -449,6 +450,7 @@ Result<void> StartAndRun(AgentConfig config) {
        .clock = &clock});
   groups = &runner.cgroups();
   LAUNCH_ASSIGN_OR_RETURN(const RunnerState found, runner.Recover());
+  LAUNCH_RETURN_IF_ERROR(CheckLogsMove(config.state_dir, files));
 
   AgentIdentity identity{.node = config.node,
                          .version = std::string(Version()),

@@ -78,7 +78,7 @@ struct MarkerGone {  // from the thread that removed it
   std::uint64_t number = 0;
 };
 struct LogsSwept {  // from a thread of its own
-  std::vector<RemovedLogs> removed;
+  SweptLogs swept;
 };
 struct StacksDone {  // from the thread that collected them
   Key key;
@@ -130,7 +130,7 @@ class RunnerLoop {
   void Do(StageWaits& waits);
   void Do(StageOutcome& outcome);
   void Do(StacksDone& done);
-  void Do(LogsSwept& swept);
+  void Do(LogsSwept& done);
   void Do(CopyOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest,
@@ -270,6 +270,8 @@ class RunnerLoop {
   bool disk_low_ = false;
   bool sweeping_logs_ = false;
   BootTime next_log_sweep_{};
+  std::optional<SweepSeen> log_sweep_seen_;
+  bool swept_in_vain_ = false;  // since the disk is nearly full: kept logs make no room
   std::map<int, std::pair<Key, Rank>> watched_;  // by inotify's number of the directory
   BootTime next_look_{};
   BootTime next_full_sweep_{};

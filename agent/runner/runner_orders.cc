@@ -348,7 +348,8 @@ bool RunnerLoop::TryForget(const Key& key) {
   accepting_.erase(key);
   LAUNCH_FAILPOINT("exit.4.before");
   const AttemptDir dir(AllocationPath(options_.state_dir, key), *options_.files);
-  const auto kept = KeepLogs(dir, KeptLogsPath(options_.state_dir, key), *options_.files);
+  const auto kept = KeepLogs(dir, KeptLogsPath(options_.state_dir, key), options_.clock->WallNow(),
+                             *options_.files);
   if (!kept) {
     if (!unforgotten_.contains(key))
       Notice("node.state_write_failed", run, std::nullopt,

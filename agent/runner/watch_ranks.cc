@@ -215,27 +215,31 @@ void RunnerLoop::SweepLogs(bool low) {
   LogSweep sweep{.state_dir = options_.state_dir,
                  .keep = options_.keep_logs,
                  .min_free_bytes = options_.min_free_bytes,
-                 .known = unforgotten_};
+                 .known = unforgotten_,
+                 .before = log_sweep_seen_};
   for (const auto& [key, run] : runs_) sweep.known.insert(key);
-  RunBeside([sweep = std::move(sweep), wall = options_.clock->WallNow()](
+  RunBeside([sweep = std::move(sweep), wall = options_.clock->WallNow(), now](
                 const std::atomic<bool>& cancel, auto& tasks) {
     PosixFileSystem files;
-    tasks.PushAlways(LogsSwept{SweepKeptLogs(sweep, wall, files, cancel)});
+    tasks.PushAlways(LogsSwept{SweepKeptLogs(sweep, wall, now, files, cancel)});
   });
 }
 
-void RunnerLoop::Do(LogsSwept& swept) {
+void RunnerLoop::Do(LogsSwept& done) {
   sweeping_logs_ = false;
-  const std::size_t named = std::min(swept.removed.size(), kMostNamed);
+  swept_in_vain_ = !done.swept.room;
+  log_sweep_seen_ = std::move(done.swept.seen);
+  const std::vector<RemovedLogs>& removed = done.swept.removed;
+  const std::size_t named = std::min(removed.size(), kMostNamed);
   for (std::size_t i = 0; i < named; ++i) {
-    const RemovedLogs& one = swept.removed[i];
+    const RemovedLogs& one = removed[i];
     Notice("node.logs_removed", nullptr, std::nullopt,
            "the logs of attempt " + ToString(one.key) + " were removed " + one.why);
   }
-  if (named == swept.removed.size()) return;
+  if (named == removed.size()) return;
   Notice("node.logs_removed", nullptr, std::nullopt,
-         "and those of " + std::to_string(swept.removed.size() - named) +
-             " more: " + options_.state_dir + "/logs/removed names them");
+         "and those of " + std::to_string(removed.size() - named) + " more: " + options_.state_dir +
+             "/logs/removed names them");
 }
 
 void RunnerLoop::LookAtLogs() {
@@ -244,6 +248,8 @@ void RunnerLoop::LookAtLogs() {
   next_look_ = now + kLook;
   LookAtUnrecorded();
   const bool low = !CheckFreeSpace().has_value();
+  if (!low) swept_in_vain_ = false;
+  const bool shrink = low && swept_in_vain_;  // kept logs go before those of jobs that run
   for (auto& [key, run] : runs_) {
     if (run->phase == RunPhase::kDropped) continue;
     const bool ended = run->phase == RunPhase::kReleased;
@@ -251,7 +257,7 @@ void RunnerLoop::LookAtLogs() {
       // The log of a rank that filled the disk and ended must still make room: the controller may
       // share that disk, and can note the end only then.
       std::uint64_t punched = ended ? 0 : log.Look(options_.clock->WallNow());
-      if (low) punched += log.Shrink();
+      if (shrink) punched += log.Shrink();
       const bool setup = rank == kSetupRank;
       const std::optional<Rank> named = setup ? std::nullopt : std::optional(rank);
       if (const std::uint64_t lost = log.TakeEmptied(); lost > 0) {
@@ -265,7 +271,7 @@ void RunnerLoop::LookAtLogs() {
       Notice("rank.log_capped", run.get(), named,
              std::to_string(punched >> 20) + " MiB in the middle of the log " +
                  (setup ? "of setup " : "") + "were dropped (" +
-                 (low ? "disk nearly full)" : "cap)"));
+                 (shrink ? "disk nearly full)" : "cap)"));
     }
   }
   if (low && !disk_low_) {

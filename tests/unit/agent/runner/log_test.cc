@@ -1,4 +1,5 @@
 // Rank logs by offset: gaps, last lines, time index, cap, what the job cut.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -72,43 +73,168 @@ TEST_F(LogTest, NamesALogThatIsNotThere) {
   EXPECT_FALSE(LogReader(dir_).Read(kKey, 0, "../x", 0, 5));
 }
 
-TEST_F(LogTest, OldLogsGoAndTheReaderSaysSo) {
-  const auto keep = [&](const std::string& name, std::chrono::hours age) {
+// Kept logs, and the sweeps that an agent makes one after another.
+class KeptLogsTest : public LogTest {
+ protected:
+  void Keep(const std::string& name, std::chrono::hours age) {
     const std::string kept = dir_ + "/logs/" + name;
     std::filesystem::create_directories(kept + "/rank.0");
     std::ofstream(kept + "/rank.0/out") << "x";
-    std::filesystem::last_write_time(kept, std::filesystem::file_time_type::clock::now() - age);
-  };
-  keep("5.1", std::chrono::hours(50));
-  keep("6.1", std::chrono::hours(60));
-  keep("7.2", std::chrono::hours(47));
-  keep("not-of-a-job", std::chrono::hours(900));
-  LogSweep sweep{
-      .state_dir = dir_,
-      .keep = Millis{48 * 3'600'000},
-      .min_free_bytes = ~std::uint64_t{0},  // no log makes as much room: none goes for it
-      .known = {{{6}, {1}}}};
-  PosixFileSystem files;
-  const std::atomic<bool> cancel{false};
-  const WallTime now = SystemClock().WallNow();
-  const auto removed = SweepKeptLogs(sweep, now, files, cancel);
+    const std::int64_t since = ToMs(wall_ - age) / 1000;
+    const timespec both[2] = {{since, 0}, {since, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, kept.c_str(), both, 0), 0);
+  }
+  // An hour after the last one, by the clock that never jumps.
+  std::vector<RemovedLogs> Sweep(std::chrono::hours jump = {}) {
+    boot_ += std::chrono::hours(1);
+    wall_ += std::chrono::hours(1) + jump;
+    SweptLogs swept = SweepKeptLogs(sweep_, wall_, boot_, files_, {false});
+    sweep_.before = swept.seen;
+    return std::move(swept.removed);
+  }
+  bool IsThere(const Key& key) { return LogReader(dir_).Read(key, 0, "out", 0, 5).has_value(); }
+
+  PosixFileSystem files_;
+  WallTime wall_ = WallMs(1'800'000'000'000);
+  BootTime boot_ = BootMs(77'000);
+  LogSweep sweep_{.state_dir = dir_,
+                  .keep = std::chrono::hours(48),
+                  .min_free_bytes = ~std::uint64_t{0}};  // no log makes as much room
+};
+
+TEST_F(KeptLogsTest, OldOnesGoAndTheReaderSaysSo) {
+  Keep("5.1", std::chrono::hours(50));
+  Keep("6.1", std::chrono::hours(60));
+  Keep("7.2", std::chrono::hours(40));
+  Keep("not-of-a-job", std::chrono::hours(900));
+  sweep_.known = {{{6}, {1}}};
+  EXPECT_TRUE(Sweep().empty()) << "two sweeps must find it old";
+  const auto removed = Sweep();
   ASSERT_EQ(removed.size(), 1u);
   EXPECT_EQ(removed[0].key, (Key{{5}, {1}}));
-  EXPECT_NE(removed[0].why.find("older than 2d"), std::string::npos) << removed[0].why;
-  LogReader reader(dir_);
-  const auto gone = reader.Read({{5}, {1}}, 0, "out", 0, 5);
+  EXPECT_NE(removed[0].why.find("on 2027-01-15: they were older than 2d"), std::string::npos)
+      << removed[0].why;
+  const auto gone = LogReader(dir_).Read({{5}, {1}}, 0, "out", 0, 5);
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(gone.error().message,
             "the logs of attempt 5.1 were removed from this node " + removed[0].why);
-  EXPECT_TRUE(reader.Read({{6}, {1}}, 0, "out", 0, 5));
-  EXPECT_TRUE(reader.Read({{7}, {2}}, 0, "out", 0, 5));
+  EXPECT_TRUE(IsThere({{6}, {1}}));
+  EXPECT_TRUE(IsThere({{7}, {2}}));
   EXPECT_TRUE(std::filesystem::exists(dir_ + "/logs/not-of-a-job"));
-  sweep.known.clear();
-  EXPECT_EQ(SweepKeptLogs(sweep, now, files, cancel).size(), 1u);
+  sweep_.known.clear();
+  EXPECT_TRUE(Sweep().empty());
+  EXPECT_EQ(Sweep().size(), 1u);
   EXPECT_FALSE(WhyLogsRemoved(dir_, {{5}, {1}}).empty());
   EXPECT_FALSE(WhyLogsRemoved(dir_, {{6}, {1}}).empty());
   EXPECT_EQ(WhyLogsRemoved(dir_, {{7}, {2}}), "");
+}
+
+TEST_F(KeptLogsTest, AClockThatJumpsTakesNone) {
+  Keep("5.1", std::chrono::hours(1));
+  EXPECT_TRUE(Sweep().empty());
+  for (const auto jump : {std::chrono::hours(31 * 24), std::chrono::hours(-31 * 24)}) {
+    EXPECT_TRUE(Sweep(jump).empty());
+    EXPECT_TRUE(Sweep().empty());
+    EXPECT_TRUE(Sweep().empty());
+  }
+  // From then on it ages again.
+  boot_ += std::chrono::hours(50);
+  wall_ += std::chrono::hours(50);
+  EXPECT_TRUE(Sweep().empty());
+  EXPECT_EQ(Sweep().size(), 1u);
+}
+
+TEST_F(KeptLogsTest, ANodeThatBootedIn1970KeepsWhatItHas) {
+  const WallTime today = wall_;
+  Keep("5.1", std::chrono::hours(1));
+  wall_ = WallMs(60'000);
+  EXPECT_TRUE(Sweep().empty());
+  Keep("6.1", std::chrono::hours(0));
+  EXPECT_TRUE(Sweep(std::chrono::floor<std::chrono::hours>(today - wall_)).empty());
+  EXPECT_TRUE(Sweep().empty());
+  EXPECT_TRUE(Sweep().empty());
+  EXPECT_TRUE(IsThere({{5}, {1}}));
+  EXPECT_TRUE(IsThere({{6}, {1}}));
+}
+
+TEST_F(KeptLogsTest, TheAgeBeginsWhenTheyAreKept) {
+  Append("x\n");
+  const AttemptDir dir(AllocationPath(dir_, kKey), files_);
+  const std::string kept = KeptLogsPath(dir_, kKey);
+  ASSERT_TRUE(KeepLogs(dir, kept, WallMs(1'700'000'000'000), files_));
+  struct stat info {};
+  ASSERT_EQ(::stat(kept.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mtim.tv_sec, 1'700'000'000);
+}
+
+// The agent ended between the note and the last file, or the disk took half of a line.
+TEST_F(KeptLogsTest, WhatAnEarlierAgentBeganIsRemovedToItsEnd) {
+  Keep("4.1.going", std::chrono::hours(90));
+  Keep("5.1", std::chrono::hours(90));
+  std::ofstream(dir_ + "/logs/removed") << "4.1 on 2027-01-02: why\n9.1 on 2027-0";
+  (void)Sweep();
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/logs/4.1.going"));
+  EXPECT_EQ(Sweep().size(), 1u);
+  EXPECT_EQ(WhyLogsRemoved(dir_, {{4}, {1}}), "on 2027-01-02: why");
+  EXPECT_TRUE(WhyLogsRemoved(dir_, {{5}, {1}}).starts_with("on 2027-01-15: "));
+}
+
+// Looks around when something is removed.
+class AskingFiles final : public FileSystem {
+ public:
+  explicit AskingFiles(std::string dir) : dir_(std::move(dir)) {}
+  Result<std::string> Read(const std::string& path, std::size_t most) override {
+    return files_.Read(path, most);
+  }
+  Result<void> Write(const std::string& path, std::string_view bytes) override {
+    return files_.Write(path, bytes);
+  }
+  Result<void> WriteDurable(const std::string& path, std::string_view bytes) override {
+    return files_.WriteDurable(path, bytes);
+  }
+  Result<void> MakeDirs(const std::string& path) override { return files_.MakeDirs(path); }
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    return files_.List(path);
+  }
+  Result<void> RemoveTree(const std::string& path) override {
+    noted = !WhyLogsRemoved(dir_, {{5}, {1}}).empty();
+    hidden = !std::filesystem::exists(dir_ + "/logs/5.1");
+    return files_.RemoveTree(path);
+  }
+  Result<void> SyncDir(const std::string& path) override { return files_.SyncDir(path); }
+
+  bool noted = false;
+  bool hidden = false;
+
+ private:
+  const std::string dir_;
+  PosixFileSystem files_;
+};
+
+TEST_F(KeptLogsTest, NotesWhatGoesBeforeItGoes) {
+  AskingFiles asking(dir_);
+  Keep("5.1", std::chrono::hours(90));
+  (void)Sweep();
+  (void)SweepKeptLogs(sweep_, wall_, boot_, asking, {false});
+  EXPECT_TRUE(asking.noted);
+  EXPECT_TRUE(asking.hidden);
+}
+
+TEST_F(KeptLogsTest, RefusesAPlaceThatLogsCannotBeMovedTo) {
+  EXPECT_TRUE(CheckLogsMove(dir_, files_));
+  std::string elsewhere = "/dev/shm/launch-log-XXXXXX";
+  struct stat here {};
+  struct stat there {};
+  ASSERT_NE(::mkdtemp(elsewhere.data()), nullptr);
+  ASSERT_TRUE(::stat(dir_.c_str(), &here) == 0 && ::stat(elsewhere.c_str(), &there) == 0);
+  std::filesystem::remove_all(dir_ + "/logs");
+  std::filesystem::create_directory_symlink(elsewhere, dir_ + "/logs");
+  const auto checked = CheckLogsMove(dir_, files_);
+  std::filesystem::remove_all(elsewhere);
+  if (here.st_dev == there.st_dev) GTEST_SKIP() << "one file system";
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find(dir_ + "/logs"), std::string::npos);
 }
 
 TEST_F(LogTest, FindsTheLastLines) {
@@ -299,7 +425,7 @@ TEST_F(LogTest, KeptLogsHaveTheSameOffsetsAlsoOnTheirWay) {
   EXPECT_EQ(read(), "2\n");
   PosixFileSystem files;
   const AttemptDir dir(AllocationPath(dir_, kKey), files);
-  ASSERT_TRUE(KeepLogs(dir, kept, files));
+  ASSERT_TRUE(KeepLogs(dir, kept, WallMs(1), files));
   std::filesystem::remove_all(dir.path());
   EXPECT_EQ(read(), "2\n");
 }
