@@ -14,6 +14,7 @@
 
 #include "agent/runner/record_file.h"
 #include "agent/runner/small_files.h"
+#include "common/planted.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
@@ -97,6 +98,7 @@ Result<void> AttemptDir::WriteAccept(const AcceptRecord& record) {
     out.Put(static_cast<std::uint64_t>(account.groups.size()));
     for (const std::uint32_t group : account.groups) out.Put(std::uint64_t{group});
   }
+  if (Planted(Bug::kUnsyncedAccept)) return files_->Write(path_ + "/accept", SealBody(out.bytes()));
   return files_->WriteDurable(path_ + "/accept", SealBody(out.bytes()));
 }
 

@@ -13,6 +13,7 @@
 #include "agent/runner/runner_loop.h"
 #include "agent/runner/small_files.h"
 #include "common/free_space.h"
+#include "common/planted.h"
 
 namespace launch::agent {
 namespace {
@@ -180,7 +181,7 @@ std::optional<FoundAllocation> RunnerLoop::Read(const Key& key) {
   FoundAllocation found;
   found.status.key = key;
   found.path = run.dir.path();
-  found.alive = Lives(run);
+  found.alive = Lives(run) && !Planted(Bug::kUncheckedRestart);
   if (found.alive && run.cgroup.host().kill_root != cgroups_.kill_root)
     (void)NoteCgroups(*options_.files, found.path, run.cgroup.host());  // for `exec`
   const auto unreadable = [&](const Error& error) {
@@ -337,7 +338,8 @@ void RunnerLoop::AdoptRank(AllocationRun& run, FoundAllocation& found, Rank numb
             ReportUnknown(evidence, found.boot_id, "supervisor and rank gone", now, now));
   }
   rank.told = rank.end.has_value();  // the state that Recover returns tells it
-  const bool acked = std::ranges::find(found.acked, number) != found.acked.end();
+  const bool acked =
+      std::ranges::find(found.acked, number) != found.acked.end() || Planted(Bug::kLostExit);
   found.status.ranks.push_back({.rank = number,
                                 .started = rank.started,
                                 .pid = rank.pid,

@@ -15,6 +15,7 @@
 #include "agent/runner/runner_loop.h"
 #include "common/failpoint.h"
 #include "common/free_space.h"
+#include "common/planted.h"
 
 namespace launch::agent {
 namespace {
@@ -117,7 +118,8 @@ void RunnerLoop::SweepOrphan(AllocationRun& run, RankRun& rank) {
   if (!rank.orphan && files.rank) {
     const int pid = static_cast<int>(files.rank->pid);
     UniqueFd process = OpenPidFd(pid);
-    if (process && StartTicksOf(pid) == files.rank->start_ticks && IsOf(run, pid)) {
+    const bool same = StartTicksOf(pid) == files.rank->start_ticks && IsOf(run, pid);
+    if (process && (same || Planted(Bug::kRememberedPid))) {
       rank.orphan = std::move(process);
       Watch(rank.orphan);
     }

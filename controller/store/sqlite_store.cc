@@ -14,6 +14,7 @@
 #include "common/failpoint.h"
 #include "common/file_system.h"
 #include "common/pki.h"
+#include "common/planted.h"
 #include "controller/store/disk_reserve.h"
 #include "controller/store/local_disk.h"
 #include "controller/store/revision_witness.h"
@@ -149,6 +150,9 @@ Result<std::unique_ptr<Store>> SqliteStore::Open(const std::string& dir, StoreKe
     if (!reserve.Spend()) return Unexpected(ready.error());
     LAUNCH_ASSIGN_OR_RETURN(db, sqlite::OpenDatabase(file, Access::kWrite));
     LAUNCH_RETURN_IF_ERROR(Execute(db.get(), kPragmas));
+  }
+  if (Planted(Bug::kUnsyncedStore)) {
+    LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "PRAGMA synchronous=NORMAL"));
   }
   LAUNCH_RETURN_IF_ERROR(UpgradeSchema(db.get(), file, SchemaSteps()));
   LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));

@@ -1,7 +1,7 @@
 // Unit tests of guards with one of the planted bugs of common/planted.h switched on:
 //   LAUNCH_PLANT=NAME guard_mutants [flags of gtest]
 // A guard whose loss no test notices is not tested. These bugs lie outside of what the simulator
-// runs.
+// runs. With LAUNCH_PLANT=none there is none, and all must pass.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -20,6 +20,11 @@ int main(int argc, char** argv) {
                                            {"unchecked-call", Bug::kUncheckedCall},
                                            {"piped-output", Bug::kPipedOutput},
                                            {"prefix-ids", Bug::kPrefixIds},
+                                           {"unsynced-store", Bug::kUnsyncedStore},
+                                           {"unsynced-accept", Bug::kUnsyncedAccept},
+                                           {"remembered-pid", Bug::kRememberedPid},
+                                           {"unchecked-restart", Bug::kUncheckedRestart},
+                                           {"lost-exit", Bug::kLostExit},
                                            {"none", Bug::kNone}};
   const char* name = std::getenv("LAUNCH_PLANT");
   const auto bug = bugs.find(name == nullptr ? "" : name);

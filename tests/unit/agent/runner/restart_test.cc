@@ -40,7 +40,7 @@ TEST(Restart, AdoptsRunningRanksAndReportsTheirEnd) {
   const RunnerState state = bench.Open();
   const FoundAllocation* found = Only(state);
   ASSERT_NE(found, nullptr);
-  EXPECT_TRUE(found->alive);
+  ASSERT_TRUE(found->alive);
   EXPECT_FALSE(found->unreadable);
   ASSERT_EQ(found->status.ranks.size(), 2u);
   for (const RankStatus& rank : found->status.ranks) {
@@ -437,6 +437,42 @@ TEST(Restart, NeverSignalsAProcessThatGotTheNumberOfADeadShim) {
   ::kill(foreign, SIGKILL);
   ::waitpid(foreign, nullptr, 0);
   if (!reused) GTEST_SKIP() << "the kernel did not give the number again";
+}
+
+// The same on every kernel: the record names the process, and the start of another.
+TEST(Restart, NeverSignalsAProcessThatHasTheNumberOfADeadRank) {
+  RunnerBench bench;
+  bench.options().containment = Containment::kTree;
+  bench.Open();
+  ASSERT_TRUE(bench.Run(bench.Spec(kKey, 2, {"--sleep-until", bench.Path("never")})));
+  ASSERT_TRUE(bench.AwaitWitnesses(2));
+  bench.Kill();
+  const RankFiles files = AttemptDir(DirOf(bench), *bench.options().files).ReadRank(0);
+  ASSERT_TRUE(files.start && files.rank);
+  const auto shim = static_cast<pid_t>(files.start->shim_pid);
+  const auto rank = static_cast<pid_t>(files.rank->pid);
+  ASSERT_EQ(::kill(shim, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(shim, nullptr, 0), shim);
+  ASSERT_EQ(::kill(rank, SIGKILL), 0);
+  ASSERT_TRUE(bench.Eventually([&] { return !bench.ProcessLives(rank); }));
+  const pid_t foreign = ::fork();
+  if (foreign == 0) {
+    for (;;) ::pause();
+  }
+  shim::RankRecord record = *files.rank;
+  record.pid = foreign;
+  shim::Seal(record);
+  {
+    std::fstream start(bench.RankPath(kKey, 0) + "/start",
+                       std::ios::in | std::ios::out | std::ios::binary);
+    start.seekp(shim::kRankRecordOffset);
+    start.write(reinterpret_cast<const char*>(&record), sizeof record);
+  }
+  bench.Open();
+  EXPECT_TRUE(bench.Stop(kKey, Millis{0}));
+  EXPECT_EQ(::waitpid(foreign, nullptr, WNOHANG), 0) << "a foreign process was killed";
+  ::kill(foreign, SIGKILL);
+  ::waitpid(foreign, nullptr, 0);
 }
 
 TEST(Restart, AnotherAgentCannotUseTheSameStateDirectory) {
