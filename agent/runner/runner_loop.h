@@ -160,8 +160,7 @@ class RunnerLoop {
   void StartStaging(AllocationRun& run, std::optional<int> setup_exit, std::string setup_tail);
 
   // Staging; stage_workdir.cc.
-  // `anew`: a `setup` may have run in this attempt before, whose group was killed.
-  void BeginStaging(AllocationRun& run, bool anew = false);
+  void BeginStaging(AllocationRun& run);
   void StartFetch(AllocationRun& run);
   void EnterCopy(AllocationRun& run, const std::string& directory);
   void LookForCopy(AllocationRun& run);

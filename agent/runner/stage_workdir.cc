@@ -8,7 +8,9 @@
 
 namespace launch::agent {
 
-void RunnerLoop::BeginStaging(AllocationRun& run, bool anew) {
+// A `setup` may have run in this attempt before, in place or under an agent before this one: its
+// group was killed, and nothing may be born into it any more.
+void RunnerLoop::BeginStaging(AllocationRun& run) {
   if (run.spec->setup.empty()) return StartStaging(run, std::nullopt, {});
   // With a copy to fall back on, nothing runs in a directory that is another one here.
   const bool may_copy = !run.spec->snapshot.empty() && !run.in_copy;
@@ -20,10 +22,11 @@ void RunnerLoop::BeginStaging(AllocationRun& run, bool anew) {
                            .account = run.account});
   run.staging_number = ++stagings_;
   const auto state =
-      RunBeside([spec = *run.spec, account = run.account, may_copy, anew, cgroup = run.cgroup,
-                 number = run.staging_number,
-                 wish = WishOf(run, kSetupRank, std::move(shim))](const auto&, auto& tasks) {
-        const Result<void> remade = anew ? cgroup.RemakeRank(kSetupRank) : Result<void>();
+      RunBeside([spec = *run.spec, account = run.account, may_copy, cgroup = run.cgroup,
+                 number = run.staging_number, wish = WishOf(run, kSetupRank, std::move(shim))](
+                    const std::atomic<bool>& cancel, auto& tasks) {
+        if (cancel) return;  // a newer one may have begun in that group
+        const Result<void> remade = cgroup.RemakeRank(kSetupRank);
         const bool here = !may_copy || SeesWorkdir(spec, account);
         std::vector<FoundCommand> found = FindCommands(spec, account, {wish});
         if (!remade) found.front().shim = Unexpected(remade.error());
@@ -64,12 +67,15 @@ void RunnerLoop::Do(CopyOutcome& outcome) {
   AllocationRun* run = Find(outcome.key);
   if (run == nullptr || !run->staging || run->staging_number != outcome.number) return;
   run->staging_cancel.reset();
-  Result<void> entered;
-  if (outcome.directory) {
-    entered = options_.files->WriteDurable(run->dir.CopyNotePath(), *outcome.directory);
-  } else {
-    entered = Unexpected(outcome.directory.error());
-  }
+  const auto enter = [&]() -> Result<void> {
+    if (!outcome.directory) return Unexpected(outcome.directory.error());
+    // What a `setup` in place left goes first: in a copy, an agent after this one would take its
+    // end for that of the `setup` there.
+    run->setup.reset();
+    LAUNCH_RETURN_IF_ERROR(options_.files->RemoveTree(run->dir.RankPath(kSetupRank)));
+    return options_.files->WriteDurable(run->dir.CopyNotePath(), *outcome.directory);
+  };
+  const Result<void> entered = enter();
   if (!entered) {
     run->staging.reset();
     StagingFacts facts;
@@ -85,12 +91,9 @@ void RunnerLoop::Do(CopyOutcome& outcome) {
          .inode = 0});
     return Tell(told::StageDone{.key = outcome.key, .facts = std::move(facts)});
   }
-  // Left by a staging in place.
-  RemoveMarker(*run);
-  run->setup.reset();
-  (void)options_.files->RemoveTree(run->dir.RankPath(kSetupRank));
+  RemoveMarker(*run);  // left by a staging in place
   EnterCopy(*run, *outcome.directory);
-  BeginStaging(*run, true);
+  BeginStaging(*run);
 }
 
 void RunnerLoop::EnterCopy(AllocationRun& run, const std::string& directory) {

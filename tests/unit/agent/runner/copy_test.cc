@@ -67,6 +67,32 @@ class Depot {
   int break_after_ = -1;
 };
 
+// The agent is killed beside the write of the note that an allocation goes over to a copy.
+class FilesOfACrash final : public FileSystem {
+ public:
+  enum class At { kNever, kBeforeNote, kBehindNote } at = At::kNever;
+  Result<std::string> Read(const std::string& path, std::size_t most) override {
+    return files_.Read(path, most);
+  }
+  Result<void> Write(const std::string& path, std::string_view bytes) override {
+    return files_.Write(path, bytes);
+  }
+  Result<void> WriteDurable(const std::string& path, std::string_view bytes) override {
+    if (at == At::kNever || !path.ends_with("/copy")) return files_.WriteDurable(path, bytes);
+    if (at == At::kBehindNote) LAUNCH_RETURN_IF_ERROR(files_.WriteDurable(path, bytes));
+    return Fail(ErrorCode::kIo, "killed");
+  }
+  Result<void> MakeDirs(const std::string& path) override { return files_.MakeDirs(path); }
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    return files_.List(path);
+  }
+  Result<void> RemoveTree(const std::string& path) override { return files_.RemoveTree(path); }
+  Result<void> SyncDir(const std::string& path) override { return files_.SyncDir(path); }
+
+ private:
+  PosixFileSystem files_;
+};
+
 class CopyTest : public testing::Test {
  protected:
   Result<std::string> Make(const Key& key, const std::string& root,
@@ -79,7 +105,15 @@ class CopyTest : public testing::Test {
                      .live_jobs = {}},
                     depot_.Fetcher(), cancel);
   }
+  std::optional<told::StageDone> StageFirst(bool use_snapshot) {
+    const int before = bench_.told().Count<told::StageDone>();
+    bench_.runner().Stage({to_node::Stage{.key = kFirst, .use_snapshot = use_snapshot}});
+    const bool done =
+        bench_.Eventually([&] { return bench_.told().Count<told::StageDone>() > before; });
+    return done ? bench_.told().Last<told::StageDone>() : std::nullopt;
+  }
 
+  FilesOfACrash crash_;
   RunnerBench bench_;
   Depot depot_;
 };
@@ -215,17 +249,11 @@ TEST_F(CopyTest, SetupAndRanksRunInTheCopyAlsoAfterAnAgentRestart) {
   spec.setup = "echo by setup > made";
   spec.snapshot = root;
   ASSERT_TRUE(bench_.Accept(spec));
-  const auto stage = [&](bool use_snapshot) {
-    bench_.runner().Stage({to_node::Stage{.key = kFirst, .use_snapshot = use_snapshot}});
-    return bench_.told().Await<told::StageDone>([&](const told::StageDone& done) {
-      return done.key == kFirst && done.facts.from_snapshot == use_snapshot;
-    });
-  };
-  const auto in_place = stage(false);
+  const auto in_place = StageFirst(false);
   ASSERT_TRUE(in_place);
   EXPECT_FALSE(in_place->facts.setup_exit) << "setup waits for the copy";
   EXPECT_FALSE(in_place->facts.paths.front().ok);
-  const auto copied = stage(true);
+  const auto copied = StageFirst(true);
   ASSERT_TRUE(copied);
   EXPECT_EQ(copied->facts.setup_exit, 0) << copied->facts.setup_tail;
   ASSERT_TRUE(copied->facts.paths.front().ok) << copied->facts.paths.front().why;
@@ -251,22 +279,49 @@ TEST_F(CopyTest, SetupThatRanInPlaceRunsAgainInTheCopy) {
   spec.setup = "echo by setup > made; setsid sleep 1000 < /dev/null > /dev/null 2>&1 &";
   spec.snapshot = root;
   ASSERT_TRUE(bench_.Accept(spec));
-  const auto stage = [&](bool use_snapshot) {
-    bench_.runner().Stage({to_node::Stage{.key = kFirst, .use_snapshot = use_snapshot}});
-    return bench_.told().Await<told::StageDone>([&](const told::StageDone& done) {
-      return done.key == kFirst && done.facts.from_snapshot == use_snapshot;
-    });
-  };
-  const auto in_place = stage(false);
+  const auto in_place = StageFirst(false);
   ASSERT_TRUE(in_place);
   EXPECT_EQ(in_place->facts.setup_exit, 0) << in_place->facts.setup_tail;
-  const auto copied = stage(true);
+  const auto copied = StageFirst(true);
   ASSERT_TRUE(copied);
   EXPECT_EQ(copied->facts.setup_exit, 0) << copied->facts.setup_tail;
   ASSERT_TRUE(bench_.Start(kFirst));
   ASSERT_TRUE(bench_.AwaitEnd(kFirst, 0));
   EXPECT_EQ(bench_.ReadFile(bench_.RankPath(kFirst, 0) + "/out"), "from the copy\nby setup\n");
 }
+
+class CopyCrashTest : public CopyTest, public testing::WithParamInterface<FilesOfACrash::At> {};
+
+// The group of the first `setup` was killed, and its end is recorded: neither is the second one's.
+TEST_P(CopyCrashTest, SetupRunsInTheCopyWhereverAnAgentEndsOnTheWayToIt) {
+  depot_.AddFile("data", "from the copy\n");
+  bench_.options().fetch_chunks = depot_.Fetcher();
+  bench_.options().files = &crash_;
+  bench_.Open();
+  AllocationSpec spec = bench_.Spec(kFirst, 1, {});
+  spec.ranks[0].argv = {"/bin/bash", "-c", "cat data made"};
+  spec.setup = "echo by setup >> made";
+  spec.snapshot = depot_.Root();
+  ASSERT_TRUE(bench_.Accept(spec));
+  ASSERT_TRUE(StageFirst(false));
+  crash_.at = GetParam();
+  ASSERT_TRUE(StageFirst(true));
+  bench_.Kill();
+  crash_.at = FilesOfACrash::At::kNever;
+  bench_.Open();
+  for (const bool use_snapshot : {false, true}) {  // the controller may have been restarted too
+    const auto staged = StageFirst(use_snapshot);
+    ASSERT_TRUE(staged);
+    EXPECT_EQ(staged->facts.setup_exit, 0) << staged->facts.setup_tail;
+  }
+  ASSERT_TRUE(bench_.Start(kFirst));
+  ASSERT_TRUE(bench_.AwaitEnd(kFirst, 0));
+  EXPECT_EQ(bench_.ReadFile(bench_.RankPath(kFirst, 0) + "/out"), "from the copy\nby setup\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Crashes, CopyCrashTest,
+                         testing::Values(FilesOfACrash::At::kBeforeNote,
+                                         FilesOfACrash::At::kBehindNote));
 
 TEST_F(CopyTest, WhyNoCopyCouldBeMadeIsAFactOfTheWorkdir) {
   bench_.options().fetch_chunks = depot_.Fetcher();
