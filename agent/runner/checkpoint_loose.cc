@@ -225,17 +225,15 @@ std::vector<Kind> KindsOf(Candidates& all) {
 
 // Of the kinds that have a step in common, one.
 void LeaveOneKind(Candidates& all) {
-  std::vector<Kind> kept;
+  std::set<std::int64_t> kept;  // steps; the names of a directory may be of as many kinds as files
   std::set<std::string> left_out;
   for (Kind& kind : KindsOf(all)) {
-    const bool beside = std::ranges::any_of(kept, [&kind](const Kind& other) {
-      return std::ranges::any_of(
-          kind.steps, [&other](std::int64_t step) { return other.steps.contains(step); });
-    });
+    const bool beside =
+        std::ranges::any_of(kind.steps, [&kept](std::int64_t step) { return kept.contains(step); });
     if (beside) {
       left_out.insert(kind.series);
     } else {
-      kept.push_back(std::move(kind));
+      kept.merge(kind.steps);
     }
   }
   std::erase_if(all, [&](const Candidate& one) { return left_out.contains(one.series); });

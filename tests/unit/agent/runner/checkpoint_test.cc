@@ -14,6 +14,7 @@
 #include "agent/runner/checkpoint_dcp.h"
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_finder.h"
+#include "agent/runner/checkpoint_loose.h"
 
 namespace launch::agent {
 namespace {
@@ -695,6 +696,19 @@ TEST_F(CheckpointTest, ADirectoryThatIsTooLargeSpoilsNoneBesideIt) {
   const auto found = Find();
   ASSERT_NE(NewestComplete(found), nullptr);
   EXPECT_EQ(NewestComplete(found)->step, 10);
+}
+
+// Each name of a kind of its own: comparing each with each would take minutes of a core.
+TEST(LooseFiles, AsManyKindsAsFilesAreChosenFromInOneGo) {
+  constexpr int kFiles = 100'000;
+  std::vector<LooseFile> files;
+  for (int i = 1; i <= kFiles; ++i) {
+    std::string letters;
+    for (int rest = i; rest > 0; rest /= 26) letters += static_cast<char>('a' + rest % 26);
+    const std::string name = "/x/" + letters + "q_" + std::to_string(i) + ".pt";
+    files.push_back({.found = {.path = name, .complete = true}, .bytes = 1});
+  }
+  EXPECT_EQ(ChooseLoose(std::move(files), 1).size(), static_cast<std::size_t>(kFiles));
 }
 
 TEST_F(CheckpointTest, GivesUpWhenItIsToldTo) {
