@@ -80,7 +80,7 @@ std::string WhyShardsIncomplete(Search& search, const fs::path& index) {
 bool IsState(const std::string& name) {
   static constexpr const char* kStarts[] = {"optimizer", "scheduler",      "training_args",
                                             "rng_state", "random_states_", "sampler",
-                                            "scaler"};
+                                            "scaler",    "dl_state_dict"};
   return std::ranges::any_of(kStarts, [&](const char* start) { return name.starts_with(start); });
 }
 
@@ -90,6 +90,8 @@ bool IsShard(const std::string& name) {
   return of != std::string::npos && of > 0 &&
          std::isdigit(static_cast<unsigned char>(name[of - 1]));
 }
+
+constexpr const char* kNoWeights = "no weights";
 
 // Files of weights directly in a Hugging Face or accelerate directory.
 std::string WhyWeightsIncomplete(Search& search, const fs::path& directory) {
@@ -112,7 +114,25 @@ std::string WhyWeightsIncomplete(Search& search, const fs::path& directory) {
   if (!shard.empty() && !HasEntry(search, directory, ".index.json")) {
     return shard + " is one of several, and the index that names them is missing";
   }
-  return weights ? std::string() : "no weights";
+  return weights ? std::string() : kNoWeights;
+}
+
+// Models that save_pretrained wrote into directories of their own, as unet/ and unet_ema/ of
+// diffusers or an adapter of PEFT that has a name. What DeepSpeed keeps in such a one is none.
+std::string WhyModelsBelowIncomplete(Search& search, const fs::path& directory) {
+  std::string all = kNoWeights;
+  for (const fs::path& path : search.Entries(directory)) {
+    std::error_code error;
+    if (!fs::is_directory(path, error) || HasEntry(search, path, "_states.pt")) continue;
+    std::string why = WhyWeightsIncomplete(search, path);
+    if (why == kNoWeights) continue;
+    for (const fs::path& file : search.Entries(path)) {
+      if (why.empty() && IsTorchFile(file)) why = search.WhyTorch(file);
+    }
+    if (!why.empty()) return path.filename().string() + "/" + why;
+    all.clear();
+  }
+  return all;
 }
 
 // What `latest` names; empty = nothing.
@@ -189,7 +209,8 @@ std::string WhyPartsIncomplete(Search& search, const fs::path& directory, int wo
     sharded = true;
   }
   const std::string why = WhyWeightsIncomplete(search, directory);
-  return sharded && why == "no weights" ? std::string() : why;
+  if (why != kNoWeights) return why;
+  return sharded ? std::string() : WhyModelsBelowIncomplete(search, directory);
 }
 
 void ReadHuggingFace(Search& search, const fs::path& directory, int world, CheckpointFound& found) {
@@ -300,8 +321,10 @@ bool HoldsHuggingFace(const fs::path& directory) {
 std::string_view FormatOf(Search& search, const fs::path& directory, std::int64_t step) {
   const std::string name = directory.filename().string();
   const bool hf_name = name.starts_with("checkpoint-");
-  if (!hf_name && HoldsAccelerate(search, directory)) return "accelerate";
-  if ((hf_name || step > 0) && HoldsHuggingFace(directory)) return "hf";
+  const bool hf = (hf_name || step > 0) && HoldsHuggingFace(directory);
+  // The scripts of diffusers save with accelerate into checkpoint-N.
+  if (!(hf_name && hf) && HoldsAccelerate(search, directory)) return "accelerate";
+  if (hf) return "hf";
   if (HasLatest(directory)) return "deepspeed";
   if (HoldsDcp(search, directory)) return "dcp";
   if (HasEntry(search, directory, "_model_states.pt")) return "deepspeed";

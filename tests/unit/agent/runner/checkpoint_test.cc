@@ -369,6 +369,47 @@ TEST_F(CheckpointTest, AccelerateSavesOfFewerRanksCountWhenTheJobGrowsAgain) {
   EXPECT_EQ(NewestComplete(FindFor(4))->step, 20) << "the newest alone is short";
 }
 
+// As the training scripts of diffusers save: whole models below, or weights of LoRA.
+TEST_F(CheckpointTest, TakesAccelerateUnderANameOfTheHuggingFaceTrainer) {
+  for (const int step : {500, 1000}) {
+    const std::string name = "checkpoint-" + std::to_string(step) + "/";
+    Write(name + "unet/diffusion_pytorch_model.safetensors", Safetensors(8));
+    Write(name + "unet_ema/diffusion_pytorch_model.safetensors", Safetensors(8));
+    Write(name + "optimizer.bin", Zip("o"));
+    Write(name + "scheduler.bin", Zip("s"));
+    Write(name + "random_states_0.pkl", Zip("r"));
+  }
+  const auto found = Find();
+  ASSERT_NE(NewestComplete(found), nullptr) << found.at(0).why;
+  EXPECT_EQ(NewestComplete(found)->step, 1000);
+  EXPECT_EQ(NewestComplete(found)->format, "accelerate");
+  const std::string newest = "checkpoint-1000/";
+  fs::resize_file(dir_ + "/" + newest + "unet/diffusion_pytorch_model.safetensors", 60);
+  EXPECT_EQ(Find()[0].why, "unet/diffusion_pytorch_model.safetensors is cut short");
+  fs::remove_all(dir_ + "/" + newest + "unet");
+  fs::remove_all(dir_ + "/" + newest + "unet_ema");
+  EXPECT_EQ(Find()[0].why, "no weights");
+  Write(newest + "pytorch_lora_weights.safetensors", Safetensors(8));
+  EXPECT_TRUE(Find()[0].complete) << Find()[0].why;
+  fs::remove(dir_ + "/" + newest + "random_states_0.pkl");  // written behind all of these
+  EXPECT_FALSE(Find()[0].complete);
+  WriteDeepSpeed("checkpoint-1000", "pytorch_model");
+  EXPECT_EQ(Find()[0].why, "no random_states_R.pkl");
+}
+
+// transformers loads one from the directory of its name.
+TEST_F(CheckpointTest, TakesAnAdapterOfPeftThatHasAName) {
+  WriteHf(10);
+  fs::remove(dir_ + "/checkpoint-10/model.safetensors");
+  Write("checkpoint-10/mine/adapter_model.safetensors", Safetensors(8));
+  EXPECT_TRUE(Find()[0].complete) << Find()[0].why;
+  Write("checkpoint-10/mine/adapter_model.bin", "half");
+  EXPECT_EQ(Find()[0].why, "mine/adapter_model.bin is not a complete torch.save file");
+  fs::remove_all(dir_ + "/checkpoint-10/mine");
+  Write("checkpoint-10/global_step10/mp_rank_00_model_states.pt", Zip("m"));  // of no `latest`
+  EXPECT_EQ(Find()[0].why, "no weights");
+}
+
 TEST_F(CheckpointTest, LooksIntoWhatDeepSpeedKeepsUnderAHuggingFaceDirectory) {
   for (const int step : {40, 80}) {
     WriteHf(step);
