@@ -13,6 +13,8 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -33,17 +35,39 @@ std::string AsTheKernelNamesIt(const std::string& path) {
   return error ? path : real.string();
 }
 
+// What a descriptor's file is numbered as, told without a question to its file system; absent: the
+// kernel does not tell (before Linux 5.14).
+std::optional<std::uint64_t> InodeOf(int pid, const std::string& descriptor) {
+  std::istringstream lines(ReadText("/proc/" + std::to_string(pid) + "/fdinfo/" + descriptor));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("ino:")) return std::strtoull(line.c_str() + 4, nullptr, 10);
+  }
+  return std::nullopt;
+}
+
+// Facts of what a path below /proc leads to, as the kernel has them by now: a file server that is
+// gone, or a user's own that does not answer, is not waited for.
+std::optional<struct statx> KnownFacts(const std::string& path) {
+  struct statx facts {};
+  const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT;
+  if (::statx(AT_FDCWD, path.c_str(), flags, STATX_BASIC_STATS, &facts) != 0) return std::nullopt;
+  return facts;
+}
+
 // An allocation's lock: by what its path names now, and by the path alone where the file is gone
 // but still open somewhere. Nobody else's file ever had that path.
 struct LockIdentity {
   explicit LockIdentity(const std::string& lock_path)
       : path(AsTheKernelNamesIt(lock_path)),
         exec_mark(std::string(kExecMark) + "=" + lock_path.substr(0, lock_path.rfind('/'))),
-        found(::stat(lock_path.c_str(), &info) == 0) {}
+        facts(KnownFacts(lock_path)) {
+    const UniqueFd own(::open(lock_path.c_str(), O_PATH | O_CLOEXEC));
+    if (own) inode = InodeOf(::getpid(), std::to_string(own.get()));
+  }
   const std::string path;
   const std::string exec_mark;
-  struct stat info {};
-  bool found;
+  const std::optional<struct statx> facts;
+  std::optional<std::uint64_t> inode;  // as InodeOf tells it
 };
 
 std::string TargetOf(const std::string& fd) {
@@ -58,15 +82,15 @@ std::string_view NameOf(std::string_view path) {
 }
 
 // What a descriptor was opened as, where that file has no name any more; or empty.
-std::string DeletedPathOf(std::string target, const struct stat& info) {
-  if (info.st_nlink > 0 || !S_ISREG(info.st_mode) || !target.ends_with(kDeleted)) return {};
+std::string DeletedPathOf(std::string target, const struct statx& facts) {
+  if (facts.stx_nlink > 0 || !S_ISREG(facts.stx_mode) || !target.ends_with(kDeleted)) return {};
   target.resize(target.size() - kDeleted.size());
   return target;
 }
 
-// Calls `look` with each descriptor's path below /proc and what it names until it returns true.
-// stat() of a foreign file may never return, as where its file server is gone: `look` asks for the
-// facts of those alone whose name can be ours.
+// Calls `look` with the number of each descriptor and what it names until it returns true. Facts of
+// a foreign file may never come, as where its file server is gone: `look` asks for those of files
+// alone that can be ours.
 template <class Look>
 bool AnyDescriptor(int pid, Look look) {
   const std::string fds = "/proc/" + std::to_string(pid) + "/fd";
@@ -75,21 +99,32 @@ bool AnyDescriptor(int pid, Look look) {
   bool found = false;
   while (const dirent* entry = found ? nullptr : ::readdir(directory)) {
     if (entry->d_name[0] == '.') continue;
-    const std::string fd = fds + "/" + entry->d_name;
-    found = look(fd, TargetOf(fd));
+    const std::string number = entry->d_name;
+    found = look(number, TargetOf(fds + "/" + number));
   }
   ::closedir(directory);
   return found;
 }
 
+std::optional<struct statx> KnownFacts(int pid, const std::string& descriptor) {
+  return KnownFacts("/proc/" + std::to_string(pid) + "/fd/" + descriptor);
+}
+
+// By its number first: even a question without an answer of the server may wait for NFS.
 bool HoldsFile(int pid, const LockIdentity& lock) {
-  return AnyDescriptor(pid, [&](const std::string& fd, const std::string& target) {
-    struct stat info {};
-    if (NameOf(target) != NameOf(lock.path) || ::stat(fd.c_str(), &info) != 0) return false;
-    if (lock.found && info.st_dev == lock.info.st_dev && info.st_ino == lock.info.st_ino) {
-      return true;
+  return AnyDescriptor(pid, [&](const std::string& descriptor, const std::string& target) {
+    if (NameOf(target) != NameOf(lock.path)) return false;
+    if (target == lock.path + std::string(kDeleted)) {
+      const auto facts = KnownFacts(pid, descriptor);
+      if (facts && DeletedPathOf(target, *facts) == lock.path) return true;
     }
-    return DeletedPathOf(target, info) == lock.path;
+    if (!lock.facts) return false;
+    const auto inode = lock.inode ? InodeOf(pid, descriptor) : std::nullopt;
+    if (inode && *inode != *lock.inode) return false;
+    const auto facts = KnownFacts(pid, descriptor);
+    return facts && facts->stx_dev_major == lock.facts->stx_dev_major &&
+           facts->stx_dev_minor == lock.facts->stx_dev_minor &&
+           facts->stx_ino == lock.facts->stx_ino;
   });
 }
 
@@ -98,19 +133,6 @@ std::stringstream StatOf(int pid) {
   const std::string text = ReadText("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t after = text.rfind(')');
   return std::stringstream(after == std::string::npos ? std::string() : text.substr(after + 1));
-}
-
-// The process itself or one it descends from is in `roots`.
-bool DescendsFrom(int pid, const std::vector<int>& roots) {
-  constexpr int kDeepest = 1'000;
-  for (int i = 0; i < kDeepest && pid > 1; ++i) {
-    if (std::find(roots.begin(), roots.end(), pid) != roots.end()) return true;
-    std::string state;
-    int parent = 0;
-    StatOf(pid) >> state >> parent;
-    pid = parent;
-  }
-  return false;
 }
 
 // "NAME=value", as the process was started with it; other users' cannot be read.
@@ -138,14 +160,6 @@ std::vector<std::uint32_t> UsersOf(int pid) {
   return {};
 }
 
-bool IsOwn(int pid, const LockIdentity& lock, const std::vector<int>& roots, const MayBeOwn& may) {
-  if (may && std::ranges::none_of(UsersOf(pid), may)) return false;
-  std::string state;
-  StatOf(pid) >> state;
-  if (state.empty() || state == "Z" || state == "X") return false;
-  return HoldsFile(pid, lock) || DescendsFrom(pid, roots) || HasVariable(pid, lock.exec_mark);
-}
-
 // Numbers of all processes but this one.
 std::vector<int> Others() {
   std::vector<int> pids;
@@ -159,15 +173,42 @@ std::vector<int> Others() {
   return pids;
 }
 
-// From whom an allocation's processes descend.
-std::vector<int> LeadersOf(const LockIdentity& lock, const std::vector<int>& roots,
-                           Holders holders) {
-  std::vector<int> leaders = roots;
-  if (holders == Holders::kAlone) return leaders;
+struct SeenProcess {
+  int parent = 0;
+  bool lives = false;
+  bool may = false;    // its user's processes can be the allocation's
+  bool holds = false;  // the lock
+};
+
+// One walk over /proc: all that an answer is made of is as old.
+std::map<int, SeenProcess> WalkProcesses(const LockIdentity& lock, const MayBeOwn& may,
+                                         Holders holders) {
+  std::map<int, SeenProcess> processes;
   for (const int pid : Others()) {
-    if (HoldsFile(pid, lock)) leaders.push_back(pid);
+    SeenProcess& one = processes[pid];
+    std::string state;
+    StatOf(pid) >> state >> one.parent;
+    one.lives = !state.empty() && state != "Z" && state != "X";
+    const auto users = may ? UsersOf(pid) : std::vector<std::uint32_t>();
+    one.may = !may || std::ranges::any_of(users, may);
+    // A supervisor is of this process's user.
+    const bool leads =
+        holders == Holders::kLead && std::ranges::find(users, ::geteuid()) != users.end();
+    one.holds = (one.may || leads) && HoldsFile(pid, lock);
   }
-  return leaders;
+  return processes;
+}
+
+// The process itself or one it descends from is in `leaders`.
+bool DescendsFrom(int pid, const std::set<int>& leaders,
+                  const std::map<int, SeenProcess>& processes) {
+  constexpr int kDeepest = 1'000;  // of two moments they may go round in a circle
+  auto at = processes.find(pid);
+  for (int i = 0; i < kDeepest && at != processes.end(); ++i) {
+    if (leaders.contains(at->first)) return true;
+    at = processes.find(at->second.parent);
+  }
+  return false;
 }
 
 }  // namespace
@@ -218,21 +259,30 @@ bool IsOfUser(int pid, std::uint32_t uid) {
 std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots,
                          const MayBeOwn& may, Holders holders) {
   const LockIdentity lock(lock_path);
-  const std::vector<int> leaders = LeadersOf(lock, roots, holders);
-  std::vector<int> pids = Others();
-  std::erase_if(pids, [&](int pid) { return !IsOwn(pid, lock, leaders, may); });
-  return pids;
+  const std::map<int, SeenProcess> processes = WalkProcesses(lock, may, holders);
+  std::set<int> leaders(roots.begin(), roots.end());
+  for (const auto& [pid, one] : processes) {
+    if (one.holds && holders == Holders::kLead) leaders.insert(pid);
+  }
+  std::vector<int> own;
+  for (const auto& [pid, one] : processes) {
+    if (!one.may || !one.lives) continue;
+    if (one.holds || DescendsFrom(pid, leaders, processes) || HasVariable(pid, lock.exec_mark)) {
+      own.push_back(pid);
+    }
+  }
+  return own;
 }
 
 std::map<std::string, std::vector<int>> OpenBelow(const std::string& directory) {
   const std::string real = AsTheKernelNamesIt(directory);
   std::map<std::string, std::vector<int>> holders;
   for (const int pid : Others()) {
-    (void)AnyDescriptor(pid, [&](const std::string& fd, std::string path) {
-      struct stat info {};
+    (void)AnyDescriptor(pid, [&](const std::string& descriptor, std::string path) {
       if (!path.starts_with(real + "/")) return false;
-      if (::stat(fd.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-      if (info.st_nlink == 0 && path.ends_with(kDeleted))
+      const auto facts = KnownFacts(pid, descriptor);
+      if (!facts || !S_ISREG(facts->stx_mode)) return false;
+      if (facts->stx_nlink == 0 && path.ends_with(kDeleted))
         path.resize(path.size() - kDeleted.size());
       std::vector<int>& pids = holders[directory + path.substr(real.size())];
       if (pids.empty() || pids.back() != pid) pids.push_back(pid);
@@ -244,17 +294,18 @@ std::map<std::string, std::vector<int>> OpenBelow(const std::string& directory) 
 
 void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
              const std::vector<int>& spare, const MayBeOwn& may, Holders holders) {
-  const LockIdentity lock(lock_path);
   std::vector<std::pair<int, UniqueFd>> found;
   for (const int pid : FindOwn(lock_path, roots, may, holders)) {
     if (std::find(spare.begin(), spare.end(), pid) != spare.end()) continue;
     if (UniqueFd process = OpenPidFd(pid)) found.emplace_back(pid, std::move(process));
   }
+  if (found.empty()) return;
   // Who was just being started by this agent has closed the lock by now, and leads no more. All are
   // looked at before the first is killed: what loses its parent descends from nothing any more.
-  const std::vector<int> leaders = LeadersOf(lock, roots, holders);
-  std::erase_if(found, [&](const auto& one) { return !IsOwn(one.first, lock, leaders, may); });
-  for (const auto& [pid, process] : found) SignalPidFd(process, SIGKILL);
+  const std::vector<int> still = FindOwn(lock_path, roots, may, holders);
+  for (const auto& [pid, process] : found) {
+    if (std::ranges::binary_search(still, pid)) SignalPidFd(process, SIGKILL);
+  }
 }
 
 bool HoldsOpen(int pid, const std::string& path) { return HoldsFile(pid, LockIdentity(path)); }

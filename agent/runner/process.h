@@ -22,15 +22,16 @@ std::uint64_t StartTicksOf(int pid);
 // somebody else's hold a lock, by sending it the descriptor.
 using MayBeOwn = std::function<bool(std::uint32_t uid)>;
 
-// Whether what descends from a process that holds the lock is an allocation's, too, of whatever
-// user that process is.
+// Whether what descends from a process that holds the lock is an allocation's, too, where that
+// process is of one of these users or, as its supervisors are, of this process's.
 enum class Holders { kAlone, kLead };
 
 // Containment level `tree`: processes that hold `lock_path` open, the `roots` (supervisors, and
 // ranks whose supervisor is gone), what descends from them, and what carries kExecMark of the
 // lock's directory. Zombies and this process are left out. The environment of a rank proves
 // nothing: users paste it into their shells. So what a rank started that has closed the lock and
-// lost every parent is not found at this level.
+// lost every parent is not found at this level. In ascending order; no file that is not the
+// allocation's is waited for, as one whose file server is gone.
 std::vector<int> FindOwn(const std::string& lock_path, const std::vector<int>& roots,
                          const MayBeOwn& may = {}, Holders holders = Holders::kAlone);
 

@@ -469,11 +469,27 @@ TEST_F(AccountsTest, AStopEndsNoProcessOfAnotherAccountThatWasHandedTheLock) {
     if (::open(lock.c_str(), O_RDONLY) < 0 || ::setresuid(uid, uid, uid) != 0) ::_exit(1);
     for (;;) ::pause();
   };
+  // Of ana's, and below a process of ben's: that he was handed the lock makes it none of her job.
+  const std::string beside = bench_.Path("beside");
+  const pid_t leads = ::fork();
+  if (leads == 0) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::setresuid(kAna, kAna, kAna) != 0) ::_exit(1);
+      for (;;) ::pause();
+    }
+    std::ofstream(beside) << child << "\n" << std::flush;
+    if (::open(lock.c_str(), O_RDONLY) < 0 || ::setresuid(kBen, kBen, kBen) != 0) ::_exit(1);
+    for (;;) ::pause();
+  }
   const pid_t roots = holder(0);
   const pid_t bens = holder(kBen);
   const pid_t anas = holder(kAna);
   const auto holds = [&](pid_t pid) { return HoldsOpen(pid, lock); };
-  ASSERT_TRUE(bench_.Eventually([&] { return holds(roots) && holds(bens) && holds(anas); }));
+  ASSERT_TRUE(bench_.Eventually(
+      [&] { return holds(roots) && holds(bens) && holds(anas) && holds(leads); }));
+  const int child = std::stoi(bench_.ReadFile(beside));
+  ASSERT_TRUE(bench_.Eventually([&] { return IsOfUser(leads, kBen) && IsOfUser(child, kAna); }));
   const auto stopped = bench_.Stop(kKey, Millis{0});
   ASSERT_TRUE(stopped);
   EXPECT_TRUE(stopped->held.empty());
@@ -481,7 +497,9 @@ TEST_F(AccountsTest, AStopEndsNoProcessOfAnotherAccountThatWasHandedTheLock) {
   EXPECT_TRUE(bench_.Eventually([&] { return ::waitpid(anas, &status, WNOHANG) == anas; }))
       << "hers is of her job";
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
-  for (const pid_t spared : {roots, bens}) {
+  EXPECT_TRUE(bench_.ProcessLives(child)) << "what descends from another account's was ended";
+  ::kill(child, SIGKILL);
+  for (const pid_t spared : {roots, bens, leads}) {
     EXPECT_EQ(::waitpid(spared, &status, WNOHANG), 0) << "another account's process was ended";
     ::kill(spared, SIGKILL);
     ::waitpid(spared, &status, 0);

@@ -1,5 +1,10 @@
 // An agent that dies and comes back: what it finds, adopts, reports and never touches.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 
 #include "agent/runner/file_lock.h"
@@ -516,6 +522,100 @@ TEST(Restart, FindsLocksBelowTheStateDirectoryAlone) {
   EXPECT_TRUE(HoldsOpen(rank, lock)) << "deleted, and open";
   EXPECT_TRUE(OpenBelow(allocations).contains(lock));
   ASSERT_TRUE(bench.Stop(kKey, Millis{0}));
+}
+
+// A file system with one file, "lock", that never says what is known of the file.
+void ServeSilently(int fuse, std::uint64_t inode) {
+  std::vector<char> asked(1 << 20);
+  for (;;) {
+    const ssize_t size = ::read(fuse, asked.data(), asked.size());
+    if (size < static_cast<ssize_t>(sizeof(fuse_in_header))) ::_exit(1);
+    fuse_in_header in{};
+    std::memcpy(&in, asked.data(), sizeof in);
+    std::string answer;
+    const auto add = [&answer](const auto& out) {
+      answer.append(reinterpret_cast<const char*>(&out), sizeof out);
+    };
+    int error = 0;
+    if (in.opcode == FUSE_GETATTR || in.opcode == FUSE_FORGET) continue;
+    if (in.opcode == FUSE_INIT) {
+      fuse_init_out out{};
+      out.major = FUSE_KERNEL_VERSION;
+      out.minor = 31;
+      out.max_write = 4096;
+      add(out);
+    } else if (in.opcode == FUSE_LOOKUP) {
+      fuse_entry_out out{};
+      out.nodeid = 2;
+      out.attr.ino = inode;
+      out.attr.mode = S_IFREG | 0600;
+      out.attr.nlink = 1;
+      add(out);
+    } else if (in.opcode == FUSE_OPEN) {
+      add(fuse_open_out{});
+    } else {
+      error = -ENOSYS;
+    }
+    fuse_out_header head{};
+    head.len = static_cast<std::uint32_t>(sizeof head + answer.size());
+    head.error = error;
+    head.unique = in.unique;
+    answer.insert(0, reinterpret_cast<const char*>(&head), sizeof head);
+    (void)!::write(fuse, answer.data(), answer.size());
+  }
+}
+
+// As a file server that is gone, and with the number of the lock itself.
+TEST(Restart, WaitsForNoForeignFileThatIsCalledLock) {
+  RunnerBench bench;
+  bench.Touch("lock");
+  const std::string lock = bench.Path("lock");
+  const std::string mount = bench.Path("foreign");
+  std::filesystem::create_directories(mount);
+  struct stat info {};
+  ASSERT_EQ(::stat(lock.c_str(), &info), 0);
+  int pipe[2];
+  ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+  const pid_t server = ::fork();
+  if (server == 0) {
+    ::close(pipe[0]);
+    const int fuse = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    const std::string options =
+        "fd=" + std::to_string(fuse) + ",rootmode=40000,user_id=0,group_id=0";
+    if (fuse < 0 || ::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", mount.c_str(), "fuse", 0, options.c_str()) != 0) {
+      ::_exit(1);
+    }
+    if (::fork() == 0) {
+      ::close(fuse);
+      const int self = ::getpid();
+      if (::open((mount + "/lock").c_str(), O_RDONLY) >= 0) {
+        (void)!::write(pipe[1], &self, sizeof self);
+      }
+      ::close(pipe[1]);
+      for (;;) ::pause();
+    }
+    ::close(pipe[1]);
+    ServeSilently(fuse, info.st_ino);
+  }
+  ::close(pipe[1]);
+  int holder = 0;
+  const bool told = ::read(pipe[0], &holder, sizeof holder) == sizeof holder;
+  ::close(pipe[0]);
+  if (told) {
+    auto own = std::async(std::launch::async, [&] {
+      EXPECT_FALSE(HoldsOpen(holder, lock));
+      return FindOwn(lock, {});
+    });
+    EXPECT_EQ(own.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+    ::kill(server, SIGKILL);  // what waits for it gets an error
+    EXPECT_TRUE(own.get().empty());
+    ::kill(holder, SIGKILL);
+  }
+  ::kill(server, SIGKILL);
+  ::waitpid(server, nullptr, 0);
+  if (!told) GTEST_SKIP() << "no file system of our own";
 }
 
 TEST(Restart, RemembersTheFenceAndRefusesATornOne) {
