@@ -12,7 +12,7 @@ CROSS_PACKAGES="g++-aarch64-linux-gnu binutils-aarch64-linux-gnu qemu-user"
 # thread sanitizer's stays with g++, whose runtime finds the names of tests/tsan.supp by itself.
 TEST_PACKAGES="openssh-server openssh-client libgtest-dev libbenchmark-dev iproute2 clang-format git
   python3 python3-venv clang-19 libclang-rt-19-dev slurmctld slurmd slurm-client munge
-  tcsh fish sudo systemd"
+  tcsh fish make sudo systemd"
 RUN_PYTHON_PACKAGES="torch==2.13.0 numpy==2.2.6"
 # The trainers' libraries load what a plan writes for them and train a step with it.
 TEST_PYTHON_PACKAGES="$RUN_PYTHON_PACKAGES pytest==8.4.2 pytest-xdist==3.8.0 deepspeed==0.19.8 accelerate==1.15.0

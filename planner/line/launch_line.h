@@ -53,6 +53,7 @@ struct LaunchLine {
   std::optional<NamedDevices> named_devices;  // by flags of a program
   bool maps_devices = false;                  // those in front of its Python programs are places
   bool drives_all_gpus = false;               // one process of the node does
+  bool runs_make = false;                     // and a makefile's recipes were read
   bool reads_devices = false;                 // its text looks at $CUDA_VISIBLE_DEVICES
   std::optional<NamedText> deepspeed;  // the engine's file, of a text that starts once per node
   std::string hostfile_unread;         // of DeepSpeed, not at hand; empty: none, or it was read

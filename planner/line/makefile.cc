@@ -15,8 +15,11 @@
 namespace launch {
 namespace {
 
-constexpr std::size_t kLongest = 64 * 1024;  // of recipes: texts may be hostile
-constexpr int kDeepestMake = 16;             // variables and goals within each other
+// Texts may be hostile: those of a file that is read, of the recipes and of a value.
+constexpr std::size_t kLongestFile = 64 * 1024;
+constexpr std::size_t kLongest = 64 * 1024;
+constexpr std::size_t kMostTargets = 64;  // of one rule
+constexpr int kDeepestMake = 16;          // variables and goals within each other
 
 bool IsVariableName(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), IsNameChar);
@@ -69,9 +72,13 @@ class Makefile {
   std::optional<std::string> Recipes() {
     std::vector<std::string> goals = call_.goals;
     if (goals.empty()) goals.push_back(first_);
+    // Side by side: which of them run at once nobody here knows.
+    if (call_.at_once && goals.size() > 1) return std::nullopt;
     for (const std::string& goal : goals)
       if (!Add(goal, 0)) return std::nullopt;
-    std::string text = "set -e\n";
+    const auto exports = Exports();
+    if (!exports) return std::nullopt;
+    std::string text = "set -e\n" + *exports;
     for (const std::string& line : lines_) {
       // Each line has a shell of its own.
       const bool moves = lines_.size() > 1 && (Has(line, "cd ") || Has(line, "="));
@@ -88,6 +95,8 @@ class Makefile {
   struct Variable {
     std::string value;
     bool otherwise = false;  // ?=
+    bool expanded = false;   // :=
+    bool unread = false;     // := of a function
   };
 
   static bool Has(std::string_view text, std::string_view what) {
@@ -95,7 +104,12 @@ class Makefile {
   }
 
   bool TakeRecipe(const std::string& line) {
-    for (const std::string& target : open_) rules_[target].lines.push_back(line);
+    for (const std::string& target : open_) {
+      std::vector<std::string>& lines = rules_[target].lines;
+      if (!recipe_begun_) lines.clear();  // of two recipes make takes the last
+      lines.push_back(line);
+    }
+    recipe_begun_ = true;
     return true;
   }
 
@@ -109,30 +123,75 @@ class Makefile {
     if (std::ranges::find(kMore, words[0]) != kMore.end()) return false;
     if (words[0] == "export" || words[0] == "unexport") {
       line = Trim(line.substr(words[0].size()));
-      if (!Has(line, "=")) return true;
+      const bool exports = words[0] == "export";
+      if (!Has(line, "=")) {
+        if (words.size() == 1) exports_all_ = exports;
+        for (std::size_t i = 1; i < words.size(); ++i) NoteExport(words[i], exports);
+        return true;
+      }
+      exported_name_ = exports;
     }
     const std::size_t equals = line.find('=');
     const std::size_t colon = line.find(':');
     const bool assigns = equals != std::string_view::npos &&
                          (colon == std::string_view::npos || equals < colon || equals == colon + 1);
-    return assigns ? TakeVariable(line, equals) : TakeRule(line, colon);
+    const bool taken = assigns ? TakeVariable(line, equals) : TakeRule(line, colon);
+    exported_name_ = false;
+    return taken;
+  }
+
+  void NoteExport(std::string_view name, bool exports) {
+    if (exports) {
+      exported_.emplace(name);
+    } else if (const auto known = exported_.find(name); known != exported_.end()) {
+      exported_.erase(known);
+    }
   }
 
   bool TakeVariable(std::string_view line, std::size_t equals) {
     std::string_view name = line.substr(0, equals);
     const char sign = name.empty() ? ' ' : name.back();
     if (sign == '!') return false;
-    if (sign == ':' || sign == '?') name.remove_suffix(1);
+    if (sign == ':' || sign == '?' || sign == '+') name.remove_suffix(1);
+    if (name.ends_with(':')) name.remove_suffix(1);  // "::="
     name = Trim(name);
-    if (!IsVariableName(name)) return false;
     const std::string_view value = Trim(line.substr(equals + 1));
+    if (name == ".DEFAULT_GOAL") {
+      first_ = value;
+      return true;
+    }
+    if (!IsVariableName(name)) return false;
+    if (exported_name_) exported_.emplace(name);
     const auto known = variables_.find(name);
     if (sign == '+' && known != variables_.end()) {
-      known->second.value.append(" ").append(value);
+      Variable& variable = known->second;
+      const auto more = variable.expanded ? Expanded(value, "", 0) : std::string(value);
+      variable.unread = variable.unread || !more;
+      variable.value.append(" ").append(more.value_or(""));
+    } else if (sign == ':') {
+      const auto now = Expanded(value, "", 0);
+      variables_[std::string(name)] = {now.value_or(""), false, true, !now};
     } else if (sign != '?' || known == variables_.end()) {
       variables_[std::string(name)] = {std::string(value), sign == '?' || sign == '+'};
     }
     return true;
+  }
+
+  // What recipes see beside their own text. Absent: a value that is not read here.
+  std::optional<std::string> Exports() {
+    std::string text;
+    for (const auto& [name, value] : call_.variables)
+      if (IsVariableName(name)) text += "export " + name + "=" + ShellQuote(value) + "\n";
+    for (const auto& [name, variable] : variables_) {
+      if (call_.variables.contains(name) || !(exports_all_ || exported_.contains(name))) continue;
+      const auto value = ValueOf(name, "", 0);
+      const bool plain = value && value->find_first_of("\"`\\") == std::string::npos &&
+                         !Has(*value, "$(") && !Has(variable.value, "$$");
+      if (!plain) return std::nullopt;
+      text += "export " + name + "=\"" + *value + "\"\n";
+      if (text.size() > kLongest) return std::nullopt;
+    }
+    return text;
   }
 
   bool TakeRule(std::string_view line, std::size_t colon) {
@@ -142,7 +201,11 @@ class Makefile {
     // A second colon, a recipe in the line, a variable of the target.
     if (needs.starts_with(':') || Has(needs, ";") || Has(needs, "=") || open_.empty()) return false;
     if (Has(line.substr(0, colon), "$") || open_[0] == ".ONESHELL") return false;
+    if (open_.size() > kMostTargets) return false;
+    recipe_begun_ = false;
+    exports_all_ = exports_all_ || open_[0] == ".EXPORT_ALL_VARIABLES";
     for (const std::string& target : open_) {
+      patterns_ = patterns_ || Has(target, "%");
       if (first_.empty() && target[0] != '.' && !Has(target, "%")) first_ = target;
       rules_[target].needs.append(" ").append(needs);
     }
@@ -156,8 +219,11 @@ class Makefile {
     const auto needs = Expanded(rule->second.needs, goal, 0);
     if (!needs) return false;
     for (const std::string& need : WordsIn(*needs)) {
-      // A file that lies there already has no rule.
-      if (need != "|" && rules_.contains(need) && !Add(need, depth + 1)) return false;
+      if (need == "|") continue;
+      const bool ruled = rules_.contains(need);
+      // A file that lies there already has no rule, if no pattern makes it.
+      if (!ruled && patterns_) return false;
+      if (ruled && !Add(need, depth + 1)) return false;
     }
     for (std::string_view line : rule->second.lines) {
       bool may_fail = false;
@@ -166,7 +232,7 @@ class Makefile {
         line.remove_prefix(1);
       }
       auto text = Expanded(line, goal, 0);
-      if (!text) return false;
+      if (!text || (bytes_ += text->size()) > kLongest) return false;
       if (!Trim(*text).empty()) lines_.push_back(may_fail ? *text + " || true" : *text);
     }
     return true;
@@ -206,18 +272,34 @@ class Makefile {
     const auto set = variables_.find(name);
     const std::string of_environment = "${" + std::string(name);
     if (set == variables_.end())
-      return name == "MAKE" ? "make" : name == "CURDIR" ? "$PWD" : of_environment + "}";
+      return name == "MAKE" ? SubMake() : name == "CURDIR" ? "$PWD" : of_environment + "}";
+    if (set->second.unread) return std::nullopt;
+    if (set->second.expanded) return set->second.value;
     auto value = Expanded(set->second.value, goal, depth);
     if (!value || !set->second.otherwise) return value;
     const bool plain = value->find_first_of("\"'{}$`\\ ") == std::string::npos;
     return plain ? std::optional(of_environment + ":-" + *value + "}") : std::nullopt;
   }
 
+  // What the command line sets reaches the makes within.
+  std::string SubMake() const {
+    std::string text = "make";
+    for (const auto& [name, value] : call_.variables)
+      text.append(" ").append(ShellQuote(name + "=" + value));
+    return text;
+  }
+
   const MakeCall& call_;
   int uses_left_ = 4096;  // of variables: texts may be hostile
   std::map<std::string, Variable, std::less<>> variables_;
   std::map<std::string, Rule, std::less<>> rules_;
+  std::set<std::string, std::less<>> exported_;
+  bool exports_all_ = false;
+  bool exported_name_ = false;     // the line that is read begins with `export`
+  bool patterns_ = false;          // some rule is one for many files
   std::vector<std::string> open_;  // targets whose recipe is read
+  bool recipe_begun_ = false;
+  std::size_t bytes_ = 0;  // of the recipes
   std::string first_;
   std::set<std::string> done_;
   std::vector<std::string> lines_;
@@ -231,8 +313,20 @@ std::vector<std::string> MakeCall::Paths() const {
   return {prefix + "GNUmakefile", prefix + "makefile", prefix + "Makefile"};
 }
 
+namespace {
+
+// Short flags in one word that change nothing of what is started: "-ks", "-B".
+bool IsHarmless(std::string_view flags) {
+  return flags.substr(1).find_first_not_of("Bkrswm") == std::string_view::npos;
+}
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
 std::optional<MakeCall> MakeCallOf(const ShellCommand& command, const KnownVariables& known) {
-  constexpr std::array<std::string_view, 6> kOthers = {"-I", "-o", "-W", "-l", "-n", "-e"};
   const std::size_t first = PartsOf(command).first;
   if (first >= command.words.size()) return std::nullopt;
   const std::string program(ProgramOf(command.words[first]));
@@ -240,17 +334,21 @@ std::optional<MakeCall> MakeCallOf(const ShellCommand& command, const KnownVaria
   MakeCall call{.shown = program};
   for (std::size_t i = first + 1; i < command.words.size(); ++i) {
     const auto value = FixedValue(command.words[i], known);
-    if (!value || std::ranges::find(kOthers, *value) != kOthers.end()) return std::nullopt;
+    if (!value) return std::nullopt;
     const std::size_t equals = value->find('=');
     const bool more = i + 1 < command.words.size();
     if (*value == "-C" || *value == "-f") {
       const auto path = more ? FixedValue(command.words[++i], known) : std::nullopt;
       if (!path) return std::nullopt;
       (*value == "-C" ? call.directory : call.file) = *path;
-    } else if (*value == "-j") {
-      if (more && command.words[i + 1].value.find_first_not_of("0123456789") == std::string::npos)
-        ++i;
-    } else if (value->starts_with("--")) {
+    } else if (value->starts_with("-C") || value->starts_with("-f")) {
+      (value->starts_with("-C") ? call.directory : call.file) = value->substr(2);
+    } else if (value->starts_with("-j")) {
+      const bool next = value->size() == 2 && more && IsNumber(command.words[i + 1].value);
+      const std::string jobs = next ? command.words[++i].value : value->substr(2);
+      if (!jobs.empty() && !IsNumber(jobs)) return std::nullopt;
+      call.at_once = jobs != "1";
+    } else if (value->starts_with('-') && !IsHarmless(*value)) {
       return std::nullopt;
     } else if (!value->starts_with('-') && equals != std::string::npos) {
       call.variables[value->substr(0, equals)] = value->substr(equals + 1);
@@ -263,6 +361,7 @@ std::optional<MakeCall> MakeCallOf(const ShellCommand& command, const KnownVaria
 }
 
 std::optional<std::string> RecipesOf(std::string_view makefile, const MakeCall& call) {
+  if (makefile.size() > kLongestFile) return std::nullopt;
   Makefile file(call);
   if (!file.Read(makefile)) return std::nullopt;
   auto text = file.Recipes();

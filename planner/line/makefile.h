@@ -18,6 +18,7 @@ struct MakeCall {
   std::string file;       // of -f; empty: the usual names
   std::vector<std::string> goals;
   std::map<std::string, std::string, std::less<>> variables;  // "NGPU=4"
+  bool at_once = false;                                       // several recipes: "-j 2"
 
   // Where its makefile may lie, the first one that is there counts.
   std::vector<std::string> Paths() const;

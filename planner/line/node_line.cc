@@ -416,6 +416,10 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   if (!said) line.read.push_back(unknown_flag);
   TakeCounts(counts, options, line);
   line.reads_devices = ReadsDevices(script, counts);
+  line.runs_make = std::ranges::any_of(counts.scripts, [](const ShellWalk::CalledText& called) {
+    const std::string program = called.shown.substr(0, called.shown.find(' '));
+    return program == "make" || program == "gmake";
+  });
   if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
   if (!lacks) line.shell += WaitBehind(script);
   LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, counts.scripts));

@@ -9,6 +9,7 @@
 #include "planner/line/command_roles.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
+#include "planner/line/makefile.h"
 #include "planner/line/node_line.h"
 #include "planner/line/own_launchers.h"
 #include "planner/line/shell_functions.h"
@@ -179,6 +180,8 @@ std::string LaunchersAtOnce(const ShellScript& script,
     std::string launcher = roles[i].launcher;
     const std::string path = launcher.empty() ? ShellScriptOf(commands[i]) : std::string();
     if (scripts.contains(path)) launcher = path;
+    const auto make = launcher.empty() ? MakeCallOf(commands[i], {}) : std::nullopt;
+    if (make && scripts.contains(make->shown)) launcher = make->shown;
     if (launcher.empty()) continue;
     running += loop > 0 && !WaitsInLoop(commands, i) ? 2 : 1;
     if (running > 1) return launcher;

@@ -741,7 +741,9 @@ void ShellWalk::FromMakefile(const ShellCommand& command) {
     if (found == nullptr) found = texts().Find(path);
     if (found == nullptr) Want(path, Kind::kScript);
   }
-  const auto recipes = found == nullptr ? std::nullopt : RecipesOf(*found, *call);
+  if (found == nullptr || found->size() > make_bytes_left_) return;
+  make_bytes_left_ -= found->size();
+  const auto recipes = RecipesOf(*found, *call);
   if (!recipes || !nested_.Has(*recipes)) return;
   if (scripts_.size() < kMostScripts) scripts_.push_back({call->shown, *recipes, maybe_});
   Outside outside{known_, place_};

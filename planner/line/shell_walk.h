@@ -158,6 +158,7 @@ class ShellWalk {
   bool round_unsure_ = false;    // how the round goes on is not known
   int forgetting_ = 0;           // loops that are read once, within each other
   std::size_t round_bytes_left_ = 128 * 1024;  // texts may be hostile
+  std::size_t make_bytes_left_ = 512 * 1024;   // of makefiles, read anew for each call
   int call_level_ = 0;
   int calls_left_ = 256;
   const std::map<std::string, std::string>& files_;

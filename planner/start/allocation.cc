@@ -41,6 +41,8 @@ std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
           "python3() { \"$LAUNCH_WRAPPERS/python3\" \"$@\"; }; export -f python python3; ";
     }
     if (line.reads_devices) text += "export LAUNCH_DEVICES_READ=1; ";
+    // Recipes run in /bin/sh, which may take no functions from bash.
+    if (line.runs_make) text += "export MAKEFLAGS=\"${MAKEFLAGS-} -- SHELL=/bin/bash\"; ";
   }
   return text + line.shell;
 }

@@ -63,6 +63,23 @@ def test_torchrun_inside_a_shell_script_forms_one_world_over_two_nodes(cluster):
     assert out.count("replaced by the plan") == 1, out
 
 
+def test_a_recipe_of_make_that_activates_an_environment_is_held_to_the_plan(cluster):
+    """make gives recipes to /bin/sh, which takes no functions from bash."""
+    cluster.up("--nodes", "2")
+    cluster.write("train.py", RANKS)
+    (cluster.work / "own").mkdir()
+    (cluster.work / "own/torchrun").symlink_to(VENV / "bin/torchrun")
+    cluster.write("own/activate", f'PATH="{cluster.work}/own:$PATH"\n')
+    cluster.write("Makefile", "export NGPU = 1\ntrain:\n\t$(MAKE) ranks\n"
+                  "ranks:\n\t. own/activate && torchrun --standalone --nproc_per_node=$$NGPU train.py\n")
+    job = cluster.write("job.yaml", JOB.format(venv=VENV, run="make train NGPU=2"))
+    assert cluster.json("plan", job)["processes"]["total"] == 4
+    number = cluster.launch("submit", job, "--wait", timeout=180).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    for rank in range(4):
+        assert f"rank {rank} of 4 local {rank % 2} group {rank // 2} sum 10" in out, out
+
+
 def test_composer_hears_of_all_nodes_and_other_programs_do_not(cluster):
     cluster.up("--nodes", "2")
     program = cluster.write("composer", "#!/bin/sh\necho composer $* world=$WORLD_SIZE node=$NODE_RANK.\n")
