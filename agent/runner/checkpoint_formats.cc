@@ -36,6 +36,7 @@ std::int64_t ModifiedMs(const fs::path& path) {
 bool IsTorchFile(const fs::path& path) {
   static constexpr const char* kEnds[] = {".pt", ".pth", ".ckpt", ".bin"};
   const std::string end = path.extension().string();
+  if (path.native().ends_with(".pth.tar")) return true;
   return std::ranges::any_of(kEnds, [&end](const char* known) { return end == known; });
 }
 
@@ -51,12 +52,6 @@ bool HasStart(Search& search, const fs::path& directory, const std::string& star
   return std::ranges::any_of(search.Entries(directory), [&start](const fs::path& path) {
     return path.filename().string().starts_with(start);
   });
-}
-
-// DeepSpeed's own; a link of that name to the newest checkpoint is somebody else's.
-bool HasLatest(const fs::path& directory) {
-  std::error_code error;
-  return fs::is_regular_file(directory / "latest", error);
 }
 
 // The shards an index names, each complete.
@@ -141,6 +136,13 @@ std::string TagOf(const fs::path& directory) {
   std::string tag;
   words >> tag;
   return tag.find("..") == std::string::npos ? tag : std::string();
+}
+
+// DeepSpeed's own, which names a directory; a link of that name, or a text that names a file, is
+// somebody else's.
+bool HasLatest(const fs::path& directory) {
+  std::error_code error;
+  return fs::is_regular_file(directory / "latest", error) && !IsTorchFile(TagOf(directory));
 }
 
 // Every rank of `world` writes its part of the optimizer, some the model too. Without ZeRO the
@@ -495,7 +497,7 @@ std::vector<CheckpointFound> ReadAllLoose(Search& search, const std::vector<fs::
     if (!file || (rules.format == "lightning" && file->found.format != "lightning")) continue;
     const std::string name = path.filename().string();
     if (IsNameOfUnfinished(name)) {
-      file->found.step = StepNamedBy(path.stem().string()).value;
+      file->found.step = StepNamedBy(StemOf(path.string())).value;
       unfinished.push_back(Unfinished(std::move(file->found)));
     } else {
       files.push_back(std::move(*file));

@@ -32,7 +32,7 @@ struct Candidate {
 using Candidates = std::vector<Candidate>;
 
 Candidate Named(LooseFile file) {
-  const std::string stem = std::filesystem::path(file.found.path).stem().string();
+  const std::string stem = StemOf(file.found.path);
   Candidate named{.found = std::move(file.found), .bytes = file.bytes};
   named.step = StepNamedBy(stem);
   named.role = RoleNamedBy(stem);
@@ -143,7 +143,7 @@ Candidates OneForAllRanks(Candidates all, int world) {
   std::map<std::string, std::map<std::string, Ranks>> series;
   Candidates left;
   for (Candidate& one : all) {
-    const auto named = RankNamedBy(std::filesystem::path(one.found.path).stem().string());
+    const auto named = RankNamedBy(StemOf(one.found.path));
     if (!named) {
       left.push_back(std::move(one));
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <iterator>
 #include <span>
 #include <vector>
@@ -147,6 +148,12 @@ bool HoldsOpt(const std::vector<NamePart>& parts) {
 }
 
 }  // namespace
+
+std::string StemOf(const std::string& path) {
+  const std::filesystem::path name(path.ends_with(".pth.tar") ? path.substr(0, path.size() - 4)
+                                                              : path);
+  return name.stem().string();
+}
 
 NamedStep StepNamedBy(std::string_view name) {
   const std::vector<NamePart> parts = PartsOf(name);

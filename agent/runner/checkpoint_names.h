@@ -23,6 +23,9 @@ struct NamedStep {
   friend bool operator==(const NamedStep&, const NamedStep&) = default;
 };
 
+// "ckpt_100" of "out/ckpt_100.pt", and of "out/ckpt_100.pth.tar" as torch's examples call theirs.
+std::string StemOf(const std::string& path);
+
 // The surest number of `name`, of several the last. The value of a metric is none ("val_loss=0.95",
 // "acc-0.91"), nor a size ("7b", "bf16"), a rank or a version.
 NamedStep StepNamedBy(std::string_view name);
