@@ -121,6 +121,7 @@ void On(Draft& draft, const NodeId& node, const from_node::Refused& said) {
 }
 
 void On(Draft& draft, const NodeId& node, const from_node::Staging& said) {
+  if (FindAlloc(draft.state(), said.key, node) == nullptr) return;  // of another node's job
   const auto live = draft.live().attempts.find(said.key);
   if (live != draft.live().attempts.end()) live->second.staging[node] = said;
 }

@@ -73,6 +73,18 @@ TEST_F(Node, AGpuThatFailsUnderAJobIsToldOnceAndShown) {
   EXPECT_EQ(view.state, JobState::kRunning) << "the job is not touched";
 }
 
+TEST_F(Node, SaysWhatIsStagedOfItsOwnAttemptsOnly) {
+  const JobId job = core.Submitted(GpuJob(1, 1));
+  const Key key{job, Attempt{1}};
+  const NodeId own = core.state.allocs.at(key).begin()->first;
+  const std::string other = own.value == "gpu1" ? "gpu2" : "gpu1";
+  core.Accept(own.value, key);
+  core.Say(other, from_node::Staging{key, "setup", "log in again at http://evil"});
+  EXPECT_TRUE(core.state.live.attempts.at(key).staging.empty());
+  core.Say(own.value, from_node::Staging{key, "setup", "pip install"});
+  EXPECT_EQ(core.state.live.attempts.at(key).staging.at(own).line, "pip install");
+}
+
 TEST_F(Node, ThatTakesAnOrderOfAnEndedAttemptForANewOneIsStopped) {
   const JobId job = core.Submitted(GpuJob(2, 1));
   const Key key = core.Run(job);
