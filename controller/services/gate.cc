@@ -38,12 +38,13 @@ Result<Admitted> Gate::Admit(const grpc::ServerContextBase& context,
                 "you are " + ToUri(who) + "; this is cluster " + cluster_,
                 "join this cluster, or use the address of yours");
   }
-  door_.Proved(context.peer());
   if (denied) {
     return Fail(ErrorCode::kPermissionDenied,
                 "the certificate of " + ToUri(who) + " was revoked: " + *denied,
                 "join again with a new token");
   }
+  // Whoever was shut out counts as a stranger: connections that are proved are not bounded.
+  door_.Proved(context.peer());
   if (who.role == "node") {
     admitted.role = Role::kNode;
   } else if (who.role == "join") {

@@ -588,6 +588,24 @@ TEST_F(ServicesTest, StrangersThatSayNothingAreBoundedAndKeepNobodyOut) {
   EXPECT_TRUE(ClosedWithin(silent.front(), 20'000)) << "a handshake has its time";
 }
 
+TEST_F(ServicesTest, ConnectionsOfARevokedCertificateCountAsThoseOfStrangers) {
+  const auto ana = Join(*Token("user", "ana"));
+  ASSERT_TRUE(ana);
+  pb::RevokeTokenRequest revoke;
+  revoke.set_user("ana");
+  ASSERT_TRUE(Call(pb::Operator::NewStub(Dial(op)), &pb::Operator::Stub::RevokeToken, revoke));
+  constexpr std::size_t kRefused = 3;
+  std::vector<UniqueFd> silent;
+  for (std::size_t i = kRefused; i < DoorLimits{}.of_source; ++i) {
+    silent.push_back(Knock(controller->address(), "127.0.0.1"));
+  }
+  for (std::size_t i = 0; i < kRefused; ++i) {
+    EXPECT_EQ(WhoAmI(*ana).error().code, ErrorCode::kPermissionDenied);
+  }
+  const UniqueFd one_more = Knock(controller->address(), "127.0.0.1");
+  EXPECT_TRUE(ClosedWithin(one_more, 2'000));
+}
+
 TEST_F(ServicesTest, ATokenThatIsTriedTooOftenWaits) {
   const auto token = Token("node", "gpu01");
   ASSERT_TRUE(token);
