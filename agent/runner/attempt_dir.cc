@@ -24,7 +24,7 @@ constexpr std::size_t kMaxRecordBytes = std::size_t{64} << 20;
 
 // Absent, the body, or DATA_LOSS naming the file.
 Result<std::optional<std::string>> ReadBody(FileSystem& files, const std::string& path) {
-  if (!Exists(path)) return std::optional<std::string>();
+  if (IsAbsent(path)) return std::optional<std::string>();
   LAUNCH_ASSIGN_OR_RETURN(const std::string bytes, files.Read(path, kMaxRecordBytes));
   auto body = OpenBody(bytes);
   if (!body) {

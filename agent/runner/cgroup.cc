@@ -148,9 +148,11 @@ std::vector<int> Members(const std::string& dir) {
   return pids;
 }
 
+// Of what cannot be asked nobody knows that it is empty, unless the group is gone.
 bool Populated(const std::string& dir, bool v2) {
-  if (v2) return ReadKeyed(dir + "/cgroup.events", "populated") != 0;
-  return !Members(dir).empty();
+  if (!v2) return !Members(dir).empty();
+  const auto populated = FlatKeyed(ReadText(dir + "/cgroup.events"), "populated");
+  return populated ? *populated != 0 : !IsAbsent(dir);
 }
 
 void FreezeAndKill(const std::string& dir) {
@@ -441,7 +443,7 @@ void AllocationCgroup::EndExec(const std::string& id) const {
 }
 
 bool AllocationCgroup::Exists() const {
-  return host_.level != Containment::kTree && IsFile(Kill(""));
+  return host_.level != Containment::kTree && !IsAbsent(Kill(""));
 }
 
 bool AllocationCgroup::RanksPopulated() const {

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <string>
 
@@ -13,6 +14,13 @@ namespace launch::agent {
 inline bool Exists(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0;
+}
+
+// Proved not to be there. What the disk or the kernel would not say may be there: neither of the
+// two.
+inline bool IsAbsent(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 // Its first 64 KiB; empty when it cannot be read.

@@ -90,6 +90,28 @@ TEST_P(ContainmentTest, KillsWhatIgnoresTermAndItsDaemonToo) {
   EXPECT_EQ(ProbeLock(GpuLockPath(bench_.options().lock_dir, {"GPU-a"})), LockState::kFree);
 }
 
+TEST(AllocationCgroup, IsEmptyOnlyWhereTheKernelSaysSoOrItIsGone) {
+  RunnerBench bench;
+  CgroupHost host;
+  host.level = Containment::kCgroup;
+  host.kill_root = bench.Path("groups");
+  host.kill_v2 = true;
+  const AllocationCgroup cgroup(host, kKey);
+  EXPECT_FALSE(cgroup.RanksPopulated());
+  const std::string ranks = bench.Path("groups/5.1/ranks");
+  std::filesystem::create_directories(ranks);
+  EXPECT_TRUE(cgroup.RanksPopulated()) << "nothing can be read";
+  const auto events = [&](const std::string& text) {
+    std::ofstream(ranks + "/cgroup.events") << text;
+    return cgroup.RanksPopulated();
+  };
+  EXPECT_FALSE(events("populated 0\nfrozen 0\n"));
+  EXPECT_TRUE(events("populated 1\nfrozen 0\n"));
+  EXPECT_TRUE(events(""));
+  std::filesystem::remove_all(ranks);
+  EXPECT_FALSE(cgroup.RanksPopulated());
+}
+
 TEST(CgroupRoot, IsWhereTheConfigurationSays) {
   RunnerBench bench;
   bench.options().cgroup_root =

@@ -138,6 +138,16 @@ TEST(Restart, AnAcknowledgementThatWasCutShortIsOfNoRank) {
   }
 }
 
+TEST(Restart, ARecordThatTheDiskDoesNotShowIsNoMissingOne) {
+  RunnerBench bench;
+  const AttemptDir none(bench.Path("none/5.1"), *bench.options().files);
+  ASSERT_TRUE(none.ReadAccept());
+  EXPECT_FALSE(none.ReadAccept()->has_value());
+  std::filesystem::create_symlink("loop", bench.Path("loop"));  // ELOOP stands for EIO
+  const AttemptDir unread(bench.Path("loop/5.1"), *bench.options().files);
+  EXPECT_FALSE(unread.ReadAccept());
+}
+
 // As at an upgrade of the agent between `checkpoint.signal` and the limit.
 TEST(Restart, AStopGoesOnWhereItWas) {
   RunnerBench bench;
