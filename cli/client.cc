@@ -11,6 +11,7 @@
 
 #include "cli/own_certificate.h"
 #include "cli/silence_guard.h"
+#include "cli/unreachable.h"
 #include "common/clock.h"
 #include "proto/convert_error.h"
 #include "proto/convert_exec.h"
@@ -23,7 +24,7 @@ namespace {
 constexpr Millis kCallDeadline{20'000};
 constexpr Millis kChunkDeadline{60'000};  // of a busy disk behind a slow link
 constexpr Millis kReconnectWait{2'000};
-constexpr int kSubmitTries = 5;
+constexpr int kTries = 5;
 constexpr char kServerName[] = "launch-controller";  // in every controller's certificate
 
 Result<std::string> ReadSmallFile(const std::filesystem::path& path) {
@@ -34,28 +35,7 @@ Result<std::string> ReadSmallFile(const std::filesystem::path& path) {
   return text.str();
 }
 
-// gRPC has one code for a silent host and for a failed handshake; its text tells them apart.
-Error Explain(Error error) {
-  if (error.code != ErrorCode::kUnavailable) return error;
-  const std::string& text = error.message;
-  const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
-  if (says("CERTIFICATE_VERIFY_FAILED") || says("handshake failed") || says("Handshake") ||
-      says("Ssl handshake") || says("SSL_ERROR") || says("certificate")) {
-    error.message = "certificates do not match: " + text;
-    error.hint =
-        "these credentials belong to another cluster or have expired; run `launch login`, "
-        "or check --controller and --credentials";
-  } else if (says("Socket closed") || says("Connection reset") || says("Broken pipe")) {
-    error.message = "connection closed by the other side: " + text;
-    error.hint =
-        "either it is just restarting, or it does not accept this certificate: "
-        "check --credentials, or run `launch login`";
-  } else {
-    error.message = "controller unreachable: " + text;
-    error.hint = "is it running? for the cluster on this machine: `launch dev up`";
-  }
-  return error;
-}
+void BackOffShortly(int attempt) { BackOff(attempt, Millis(100)); }
 
 class WireExecStream final : public ExecStream {
  public:
@@ -111,7 +91,7 @@ struct Client::Wire {
   // With details of ours the controller has answered: a node may be what cannot be reached.
   Error Explained(const grpc::Status& status) const {
     Error error = FromStatus(status, "the controller at " + address);
-    return status.error_details().empty() ? Explain(std::move(error)) : error;
+    return status.error_details().empty() ? ExplainUnreachable(std::move(error)) : error;
   }
 
   template <class Stub, class Request, class Reply>
@@ -205,15 +185,16 @@ Result<Client> Client::Open(const Cluster& cluster) {
 
 Result<SubmitAnswer> Client::Submit(const SubmitCall& call) {
   const pb::SubmitRequest request = ToProto(call);
-  for (int attempt = 0;; ++attempt) {
-    Result<pb::SubmitReply> reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Submit, request);
-    if (reply) return FromProto(*reply);
-    // Whether the job was stored is unknown; the key makes the repetition harmless.
-    const bool again = reply.error().code == ErrorCode::kUnavailable ||
-                       reply.error().code == ErrorCode::kDeadlineExceeded;
-    if (!again || attempt + 1 == kSubmitTries) return Unexpected(reply.error());
-    BackOff(attempt, Millis(100));
-  }
+  bool arrived = false;  // some try may have
+  // Whether the job was stored is unknown then; the key makes the repetition harmless.
+  auto reply = Again(kTries, BackOffShortly, [&] {
+    auto tried = wire_->Call(*wire_->launch, &pb::Launch::Stub::Submit, request);
+    if (!tried) arrived = arrived || MayHaveArrived(tried.error());
+    return tried;
+  });
+  if (reply) return FromProto(*reply);
+  if (!IsUnanswered(reply.error()) || !arrived) return Unexpected(reply.error());
+  return Unexpected(OutcomeUnknown(reply.error()));
 }
 
 Result<PlanAnswer> Client::Plan(const PlanCall& call) {
@@ -237,7 +218,10 @@ Result<JobView> Client::Job(JobId job) {
 }
 
 Result<std::vector<CancelAnswer>> Client::Cancel(const std::vector<JobId>& jobs) {
-  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Cancel, ToProto(CancelCall{jobs}));
+  const pb::CancelRequest request = ToProto(CancelCall{jobs});
+  auto reply = Again(kTries, BackOffShortly, [&] {
+    return wire_->Call(*wire_->launch, &pb::Launch::Stub::Cancel, request);
+  });
   if (!reply) return Unexpected(reply.error());
   return FromProto(*reply);
 }

@@ -10,9 +10,11 @@
 #include "cli/offline_plan.h"
 #include "cli/probe_run.h"
 #include "cli/render_json.h"
+#include "cli/shell_words.h"
 #include "cli/snapshot/ship.h"
 #include "cli/submit_context.h"
 #include "cli/submit_note.h"
+#include "cli/unreachable.h"
 #include "common/inventory_yaml.h"
 #include "common/pki.h"
 
@@ -85,7 +87,10 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   call.force = options.force;
   call.hold = options.hold;
   const Result<SubmitAnswer> answer = client.Submit(call);
-  if (!answer) return RefuseSubmit(app, client, plan_call, answer.error());
+  if (!answer) {
+    const std::string& key = options.key.empty() ? call.idempotency_key : options.key;
+    return RefuseSubmit(app, client, plan_call, WithKey(answer.error(), JoinWords({key})));
+  }
   const std::string id = std::to_string(answer->job.value);
   if (!options.parsable) NoteDecision(app, client, *answer);
   if (!options.wait && !options.debug) {
