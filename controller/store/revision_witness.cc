@@ -1,10 +1,13 @@
 #include "controller/store/revision_witness.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "common/pki.h"
@@ -32,6 +35,12 @@ std::string Spell(const RevisionWitness::Seen& seen) {
 Result<RevisionWitness> RevisionWitness::Open(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return FailErrno("open " + path, errno);
+  struct stat made {};
+  if (::fstat(file.get(), &made) == 0 && made.st_size == 0) {
+    const std::string parent = std::filesystem::path(path).parent_path().string();
+    const UniqueFd directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (directory) (void)::fsync(directory.get());
+  }
   return RevisionWitness(std::move(file));
 }
 
@@ -51,7 +60,11 @@ std::optional<RevisionWitness::Seen> RevisionWitness::Read() const {
 
 void RevisionWitness::Note(const Seen& seen) const {
   const std::string text = Spell(seen);
+  struct stat before {};
+  const bool first = ::fstat(file_.get(), &before) == 0 && before.st_size == 0;
   [[maybe_unused]] const ssize_t size = ::pwrite(file_.get(), text.data(), text.size(), 0);
+  // Empty after a power loss it would be no witness, and every open job be held.
+  if (first) (void)::fdatasync(file_.get());
 }
 
 }  // namespace launch::controller

@@ -1,5 +1,6 @@
 // Remembers, beside the store, how far it had come: shows that a tail of commits was lost, or that
-// an older copy was put in its place. Survives a kill; not synced, so it never costs a commit.
+// an older copy was put in its place. Survives a kill; its first word is synced, no other, so that
+// it costs no commit.
 #pragma once
 
 #include <optional>

@@ -80,6 +80,7 @@ void ExpectAtLeast(const std::string& dir, std::optional<Revision> told) {
   EXPECT_GE(loaded->revision, std::min(told.value_or(0), kLast));
   EXPECT_EQ(loaded->rows.size(), loaded->revision) << "all of a commit or nothing";
   EXPECT_EQ(loaded->last_event, loaded->revision);
+  if (told.value_or(0) > 0) EXPECT_FALSE(loaded->unwitnessed) << "every open job would be held";
   const auto facts = CheckStore(dir + "/store.db");
   EXPECT_TRUE(facts.has_value()) << facts.error().message;
   if (told != kBackedUp) return;
