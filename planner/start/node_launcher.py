@@ -101,7 +101,7 @@ def keep_devices(place, environ, least=None):
         return
     devices = planned.split(",")
     ids = [one for one in environ.get("LAUNCH_GPU_IDS", "").split(",") if one]
-    asked = [device.strip() for device in (found or "").split(",")]
+    asked = [device.strip() for device in (found or "").split(",") if device.strip()]
     meant = devices_meant(asked, devices, ids, inherited)
     foreign = [one for one in asked if one.isascii() and one.isdecimal() and one not in ids + devices]
     if ids and meant is None and foreign:
@@ -425,6 +425,9 @@ def program(real, argv):
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "")[:1] in ("", "-")
     if os.environ.get("LAUNCH_START") == "node" and not hidden:
         keep_devices(Place(os.environ), os.environ, least=1)
+    # What `real` stood for, where it is a shim: that would look for its program on PATH again.
+    os.environ.pop("LAUNCH_TAKEN", None)
+    real = sys.executable or real
     os.execv(real, [real, *argv])
 
 

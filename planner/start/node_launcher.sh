@@ -2,10 +2,17 @@
 name=$1
 shift
 real=
+# A shim (pyenv with the version `system`) goes on to the next program of its name on PATH: in the
+# same process, to this file again.
+taken=
+case $name in
+  python | python3) case $LAUNCH_TAKEN in "$$:"*) taken=${LAUNCH_TAKEN#*:} ;; esac ;;
+esac
 old_ifs=$IFS
 IFS=:
 for directory in $PATH; do
   [ "$directory" = "$LAUNCH_WRAPPERS" ] && continue
+  case ":$taken:" in *":$directory:"*) continue ;; esac
   if [ -x "$directory/$name" ] && [ ! -d "$directory/$name" ]; then
     real=$directory/$name
     break
@@ -17,7 +24,10 @@ if [ -z "$real" ]; then
   exit 127
 fi
 case $name in
-  python | python3) exec "$real" "$LAUNCH_WRAPPERS/node_launcher.py" program "$real" "$@" ;;
+  python | python3)
+    export LAUNCH_TAKEN="$$:$taken:${real%/*}"
+    exec "$real" "$LAUNCH_WRAPPERS/node_launcher.py" program "$real" "$@"
+    ;;
 esac
 if [ "$name" = composer ]; then
   # It starts the ranks of a node by itself, and takes their number on all nodes from here.

@@ -427,6 +427,31 @@ def test_numbers_in_front_of_a_program_are_places_among_the_devices_of_the_job(t
     assert seen("1") == "5", "a program may take fewer than the job has processes"
     assert seen("0,1,2,3") == "4,5,6"
     assert seen("") == "", "the GPUs are hidden from it"
+    assert seen("0,2,") == "4,6", "with a comma at the end"
+
+
+def test_a_shim_that_goes_on_along_path_reaches_an_interpreter(tmp_path):
+    import subprocess
+
+    from conftest import ROOT
+    wrappers, shims, real = (tmp_path / name for name in ("wrappers", "shims", "real"))
+    for directory in (wrappers, shims, real):
+        directory.mkdir()
+    for name in ("node_launcher.py", "node_launcher.sh"):
+        (wrappers / name).write_text((ROOT / "planner/start" / name).read_text())
+    texts = {wrappers: '#!/bin/sh\nexec /bin/sh "$LAUNCH_WRAPPERS/node_launcher.sh" python "$@"\n',
+             # pyenv with the version `system`: the first on PATH that is not its own.
+             shims: f'#!/bin/sh\nexec {wrappers}/python "$@"\n',
+             real: f'#!/bin/sh\nexec {sys.executable} "$@"\n'}
+    for directory, text in texts.items():
+        (directory / "python").write_text(text)
+        (directory / "python").chmod(0o755)
+    environ = {**os.environ, "PATH": f"{wrappers}:{shims}:{real}:{os.environ['PATH']}",
+               "LAUNCH_WRAPPERS": str(wrappers), "LAUNCH_START": "node",
+               "LAUNCH_PLACE": "1 2 0 h 1", "LAUNCH_VISIBLE_DEVICES": "4,5,6", "CUDA_VISIBLE_DEVICES": "0,2"}
+    show = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], 'LAUNCH_TAKEN' in os.environ)"
+    out = subprocess.run(["python", "-c", show], env=environ, capture_output=True, text=True, timeout=60)
+    assert out.stdout.strip() == "4,6 False", out
 
 
 def test_a_flag_whose_variable_is_empty_takes_no_flag_for_its_value():
