@@ -349,14 +349,21 @@ class SplitReader {
     } else if (ProgramOf(words[parts.first]) == "simple_gpu_scheduler") {
       Found({words[parts.first].value, "{}", true}, Maybe());
       known_ = false;
-    } else if (CallsPython(command) || !ShellScriptOf(command).empty() ||
-               (background && !IsShellBuiltin(words[parts.first].raw) &&
-                words[parts.first].raw != "sleep")) {
-      const auto set = std::find_if(blocks_.rbegin(), blocks_.rend(), [](const OpenBlock& block) {
-        return block.exported.has_value();
-      });
-      if (set != blocks_.rend()) Add(*set->exported, background);
+    } else {
+      AddExported(command, parts.first, background);
     }
+  }
+
+  // Devices that were exported before, for a program that may use them: `nvidia-smi dmon &` and
+  // `gzip log &` may use none.
+  void AddExported(const ShellCommand& command, std::size_t first, bool background) {
+    const std::string& word = command.words[first].raw;
+    const bool trains = CallsPython(command) || !ShellScriptOf(command).empty();
+    if (!trains && (!background || IsShellBuiltin(word) || word == "sleep")) return;
+    const auto set = std::find_if(blocks_.rbegin(), blocks_.rend(), [](const OpenBlock& block) {
+      return block.exported.has_value();
+    });
+    if (set != blocks_.rend()) Add(*set->exported, background, !trains);
   }
 
   // `parallel -j4 CUDA_VISIBLE_DEVICES={%} ...`, `xargs -P4 -I{} ... CUDA_VISIBLE_DEVICES={} ...`
@@ -472,9 +479,9 @@ class SplitReader {
     return value.empty() || value[0] == '-' || value == "NoDevFiles" || FollowsRank(value);
   }
 
-  void Add(Use use, bool background) {
+  void Add(Use use, bool background, bool maybe = false) {
     if (use.value.size() > kLongestUse || IsHarmless(use.value)) return;
-    use.maybe = Maybe();
+    use.maybe = maybe || Maybe();
     NoteDevices(use);
     Push(std::move(use), background);
   }

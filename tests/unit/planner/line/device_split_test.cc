@@ -187,6 +187,19 @@ TEST(DeviceSplit, ExportedDevicesAreThoseOfAnyProgramLeftBehind) {
   EXPECT_FALSE(
       SplitOf("for i in 0 1; do\n export CUDA_VISIBLE_DEVICES=$i\n mytrain --ind $i\ndone"));
   EXPECT_FALSE(SplitOf("for i in 0 1; do\n export CUDA_VISIBLE_DEVICES=$i\n sleep 9 &\ndone"));
+  // It may be another program than a training.
+  for (const char* run :
+       {"export CUDA_VISIBLE_DEVICES=0; nvidia-smi dmon > g.log & python a.py; "
+        "export CUDA_VISIBLE_DEVICES=1; python b.py",
+        "export CUDA_VISIBLE_DEVICES=0; python a.py; rsync a b & export CUDA_VISIBLE_DEVICES=1; "
+        "python b.py",
+        "export CUDA_VISIBLE_DEVICES=0; tensorboard --logdir r & "
+        "export CUDA_VISIBLE_DEVICES=1,2,3; python train.py",
+        "for i in 0 1; do export CUDA_VISIBLE_DEVICES=$i; python a.py; gzip log$i & done"}) {
+    const auto split = SplitOf(run);
+    EXPECT_TRUE(!split || split->maybe) << run;
+    EXPECT_TRUE(Read(JobOf(run, 4))) << run;
+  }
 }
 
 TEST(DeviceSplit, WhatEveryProcessOfTheJobWouldStartIsRefused) {
