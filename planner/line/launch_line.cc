@@ -72,7 +72,10 @@ class LineReader {
       LAUNCH_ASSIGN_OR_RETURN(const std::string inside, LauncherBehind(counts));
       if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
     }
-    if (open) LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script_, counts.scripts));
+    if (open) {
+      LAUNCH_RETURN_IF_ERROR(CheckTrainsHere(script_, counts.scripts));
+      LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script_, counts.scripts));
+    }
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
     if (counts.none_reached)
       plain.read.emplace_back("the launcher in it is behind conditions that do not hold");

@@ -171,25 +171,40 @@ std::vector<Finding> HiddenInScripts(const std::vector<ShellWalk::CalledText>& s
 
 }  // namespace
 
-// A script that ends while what it started still trains would end the job.
-Result<void> CheckScriptStays(const ShellScript& script,
-                              const std::vector<ShellWalk::CalledText>& scripts) {
+namespace {
+
+// The last script of the text, where it is at hand.
+std::optional<ShellScript> LastScript(const ShellScript& script,
+                                      const std::vector<ShellWalk::CalledText>& scripts) {
   const std::string path =
       script.commands.empty() ? std::string() : ShellScriptOf(script.commands.back());
   const auto called = std::find_if(scripts.begin(), scripts.end(),
                                    [&](const auto& one) { return one.shown == path; });
-  const auto inner =
-      called == scripts.end() ? std::nullopt : std::optional(ReadShell(called->text));
-  const bool alone = inner && *inner && script.commands.size() == 1;
-  const std::string detached = OnlyDetaches(alone ? **inner : script);
-  if (!detached.empty()) {
-    return Fail(ErrorCode::kUnimplemented,
-                "run: it does nothing but " + detached + ", and what that starts is not the job's",
-                HintInsteadOf(detached));
-  }
-  if (!inner || !*inner) return {};
-  const std::string left = LeftInBackground(**inner);
+  if (called == scripts.end()) return std::nullopt;
+  auto inner = ReadShell(called->text);
+  return inner ? std::optional(std::move(*inner)) : std::nullopt;
+}
+
+}  // namespace
+
+Result<void> CheckTrainsHere(const ShellScript& script,
+                             const std::vector<ShellWalk::CalledText>& scripts) {
+  const auto inner = LastScript(script, scripts);
+  const bool alone = inner && script.commands.size() == 1;
+  const std::string detached = OnlyDetaches(alone ? *inner : script);
+  if (detached.empty()) return {};
+  return Fail(ErrorCode::kUnimplemented,
+              "run: it does nothing but " + detached + ", and what that starts is not the job's",
+              HintInsteadOf(detached) + "; launcher: node starts the text as it is");
+}
+
+// A script that ends while what it started still trains would end the job.
+Result<void> CheckScriptStays(const ShellScript& script,
+                              const std::vector<ShellWalk::CalledText>& scripts) {
+  const auto inner = LastScript(script, scripts);
+  const std::string left = inner ? LeftInBackground(*inner) : std::string();
   if (left.empty()) return {};
+  const std::string path = ShellScriptOf(script.commands.back());
   return Fail(
       ErrorCode::kInvalidArgument,
       "run: " + path + " leaves " + left + " in the background and ends: the job would end with it",
@@ -422,6 +437,8 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   });
   if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
   if (!lacks) line.shell += WaitBehind(script);
+  if (options.launcher == LauncherKind::kAuto)
+    LAUNCH_RETURN_IF_ERROR(CheckTrainsHere(script, counts.scripts));
   LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script, counts.scripts));
   const bool everywhere = options.launcher == LauncherKind::kAuto && !options.counts_only &&
                           IsOfSeveralNodes(options, line);

@@ -40,8 +40,11 @@ std::optional<Finding> EndlessAmong(const ShellScript& script, const WrittenCoun
 // The launchers that wrappers stand for; others (mpirun, srun) cannot be held to a plan.
 bool IsWrapped(std::string_view launcher);
 
-// Refuses a text, or a last script, that leaves what trains in the background, in a container or in
-// a terminal of its own, and ends.
+// Refuses a text that does nothing but start something in a container or a terminal of its own.
+Result<void> CheckTrainsHere(const ShellScript& script,
+                             const std::vector<ShellWalk::CalledText>& scripts);
+
+// Refuses a text whose last script leaves what trains in the background and ends.
 Result<void> CheckScriptStays(const ShellScript& script,
                               const std::vector<ShellWalk::CalledText>& scripts);
 

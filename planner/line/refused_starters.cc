@@ -136,15 +136,30 @@ std::string DetacherAt(const std::vector<ShellWord>& words, std::size_t first) {
   return program + (compose ? " compose " : " ") + verb;
 }
 
-// Any other program may be the training.
+// `OUT=$(python train.py)`, `read X < <(python train.py)`
+bool StartsPythonInside(const ShellCommand& command) {
+  const auto starts = [](std::string_view raw) {
+    const bool inside = raw.find("$(") != std::string_view::npos ||
+                        raw.find('`') != std::string_view::npos ||
+                        raw.find("<(") != std::string_view::npos;
+    return inside && raw.find("python") != std::string_view::npos;
+  };
+  return std::ranges::any_of(command.words, starts, &ShellWord::raw) ||
+         std::ranges::any_of(command.redirects, starts, &ShellRedirect::raw);
+}
+
+}  // namespace
+
 bool TrainsNot(const ShellCommand& command) {
   constexpr std::array<std::string_view, 17> kHelpers = {
       "cat", "chmod", "cp", "curl", "date", "git",  "hostname", "ls",   "mkdir",
       "mv",  "pip",   "rm", "sed",  "tee",  "wget", "envsubst", "sleep"};
+  if (StartsPythonInside(command)) return false;
   const std::size_t first = PartsOf(command).first;
   if (first >= command.words.size()) return true;
   const ShellWord& word = command.words[first];
-  const bool runs_text = word.raw == "eval" || word.raw == "source" || word.raw == ".";
+  const bool runs_text = word.raw == "eval" || word.raw == "source" || word.raw == "." ||
+                         word.raw == "!" || word.raw == "builtin";
   if (IsShellBuiltin(word.raw)) return !runs_text;
   const std::string_view program = ProgramOf(word);
   return std::find(kHelpers.begin(), kHelpers.end(), program) != kHelpers.end() ||
@@ -152,8 +167,6 @@ bool TrainsNot(const ShellCommand& command) {
            return rule.program == program && rule.reach == Reach::kSubmits;
          });
 }
-
-}  // namespace
 
 std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, std::size_t at) {
   const std::string_view program = ProgramOf(words[at]);
@@ -206,6 +219,7 @@ std::string OnlySubmits(const ShellScript& script) {
 std::string OnlyDetaches(const ShellScript& script) {
   std::string found;
   for (const ShellCommand& command : script.commands) {
+    if (StartsPythonInside(command)) return {};
     const std::size_t first = PartsOf(command).first;
     if (first >= command.words.size()) continue;
     const std::string_view program = ProgramOf(command.words[first]);

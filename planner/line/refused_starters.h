@@ -27,6 +27,10 @@ std::optional<RefusedStarter> FindRefused(const std::vector<ShellWord>& words, s
 // empty: none does.
 std::string SubmitterIn(const ShellScript& script);
 
+// A helper like cp or git, or a builtin that executes no text: any other program may be the
+// training.
+bool TrainsNot(const ShellCommand& command);
+
 // The same of a text in which nothing else runs that could be a training.
 std::string OnlySubmits(const ShellScript& script);
 

@@ -409,6 +409,16 @@ TEST(LaunchLine, LauncherNodeStartsAnyTextOncePerNode) {
   ASSERT_TRUE(line);
   EXPECT_EQ(line->shell, "python train.py");
   EXPECT_EQ(line->start, StartKind::kPerNode);
+  for (const char* run : {"docker compose up trainer", "docker run --gpus all img ./train.sh"}) {
+    const auto as_it_is = ReadLaunchLine(run, {LauncherKind::kNode, false, {}});
+    ASSERT_TRUE(as_it_is) << as_it_is.error().message;
+    EXPECT_EQ(as_it_is->shell, run);
+    EXPECT_FALSE(ReadLaunchLine(run, {}));
+  }
+  const auto open = ReadLaunchLine("docker compose up trainer", {});
+  ASSERT_FALSE(open);
+  EXPECT_NE(open.error().hint.find("launcher: node starts the text as it is"), std::string::npos)
+      << open.error().hint;
 }
 
 TEST(LaunchLine, MpiIsRefusedByName) {
