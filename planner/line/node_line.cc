@@ -80,10 +80,16 @@ void TakeCounts(const WrittenCounts& counts, const LaunchLineOptions& options, L
                     "write procs_per_node in the job, or submit a job for each call"));
   }
   line.visible_devices = counts.devices;
-  line.maps_devices = counts.program_sets_devices && !counts.launcher;
-  if (line.maps_devices) {
+  const bool of_programs = counts.program_sets_devices && !counts.launcher;
+  line.maps_devices = of_programs && counts.bare_python;
+  if (of_programs) {
     line.visible_devices = counts.program_devices;
-    line.warnings.push_back(DevicesReplaced(counts.program_devices, options, "a Python program"));
+    line.warnings.push_back(
+        line.maps_devices
+            ? DevicesReplaced(counts.program_devices, options, "a Python program")
+            : MakeFinding("visible_devices_set", Severity::kWarning,
+                          "run sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets",
+                          "leave it out; for particular devices write gpu_ids"));
     return;
   }
   if (!counts.devices && !counts.sets_devices) return;
@@ -414,6 +420,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
                 HintInsteadOf(counts.refused));
   }
   if (options.launcher == LauncherKind::kAuto && counts.stops) return Unexpected(*counts.stops);
+  line.reads_devices = ReadsDevices(script, counts);
   const auto behind = LauncherAmong(counts.scripts);
   const bool lacks = options.launcher != LauncherKind::kAuto &&
                      options.launcher != LauncherKind::kNode && !FindLauncher(script) && behind &&
@@ -430,11 +437,14 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
   line.read.push_back(std::move(why));
   if (!said) line.read.push_back(unknown_flag);
   TakeCounts(counts, options, line);
-  line.reads_devices = ReadsDevices(script, counts);
   line.runs_make = std::ranges::any_of(counts.scripts, [](const ShellWalk::CalledText& called) {
     const std::string program = called.shown.substr(0, called.shown.find(' '));
     return program == "make" || program == "gmake";
   });
+  // `[ -z "$CUDA_VISIBLE_DEVICES" ] && export ...`: a default that is not taken.
+  const auto& foreign = line.maps_devices ? counts.foreign_of_program : counts.foreign_devices;
+  const bool as_written = options.launcher == LauncherKind::kAuto && !line.reads_devices;
+  if (as_written && foreign) return Unexpected(*foreign);
   if (auto finding = FilesLeftOut(counts, options)) line.warnings.push_back(std::move(*finding));
   if (!lacks) line.shell += WaitBehind(script);
   if (options.launcher == LauncherKind::kAuto)

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,10 @@ class ShellWalk {
   const KnownVariables& known() const { return known_; }
   // The command at hand may not be reached: it stands in a branch, a loop or a function.
   bool maybe() const { return maybe_; }
+  // The variable may have another value than known() says.
+  bool MayDiffer(std::string_view name) const {
+    return any_in_doubt_ || in_doubt_.contains(name) || choices_.contains(name);
+  }
   // Texts of files by the names that they have where the walk stands.
   TextsAt texts() const { return {files_, place_, &own_}; }
   const ShellPlace& place() const { return place_; }

@@ -128,6 +128,9 @@ class CountReader {
     counts.sets_devices = sets_devices_;
     counts.program_sets_devices = program_sets_devices_;
     counts.program_devices = program_devices_;
+    counts.bare_python = bare_python_;
+    counts.foreign_devices = foreign_devices_;
+    counts.foreign_of_program = foreign_of_program_;
     counts.accelerate = accelerate_;
     counts.on_cpu = on_cpu_;
     counts.deepspeed = deepspeed_;
@@ -330,14 +333,28 @@ class CountReader {
       for (const ShellAssignment& one : PartsOf(command).assignments) {
         const bool own = one.name == "CUDA_VISIBLE_DEVICES" &&
                          one.value.raw.find("CUDA_VISIBLE_DEVICES") == std::string::npos;
-        program_sets_devices_ = program_sets_devices_ || own;
+        if (own) NoteProgramOf(command);
       }
       return;
     }
     if (visible->second.empty() || visible->second[0] == '-') return;
+    NoteProgramOf(command);
+    if (!IsDeviceList(visible->second)) return;
+    program_devices_ = std::max(ItemsOf(visible->second), program_devices_.value_or(0));
+    NoteForeignDevice(visible->second, "a Python program", foreign_of_program_);
+  }
+
+  // Only bash itself finds our function of that name: not nohup, exec or env.
+  void NoteProgramOf(const ShellCommand& command) {
     program_sets_devices_ = true;
-    if (IsDeviceList(visible->second))
-      program_devices_ = std::max(ItemsOf(visible->second), program_devices_.value_or(0));
+    const std::size_t first = PartsOf(command).first;
+    const auto last = command.words.begin() + static_cast<std::ptrdiff_t>(first);
+    const bool bare =
+        first < command.words.size() && (last->raw == "python" || last->raw == "python3") &&
+        std::all_of(command.words.begin(), last, [](const ShellWord& word) {
+          return AssignmentOf(word) || StandsBeforeCommand(word.raw) || word.raw == "time";
+        });
+    bare_python_ = bare_python_ && bare;
   }
 
   // `if ...; then ARGS="--nnodes 2 --nproc_per_node 4"; else ARGS="--nproc_per_node 4"; fi`: what
@@ -621,26 +638,28 @@ class CountReader {
   bool TakeDevices(WrittenCounts& out) {
     const auto visible = Known().find("CUDA_VISIBLE_DEVICES");
     if (visible == Known().end() || !IsDeviceList(visible->second)) return true;
-    NoteForeignDevice(visible->second);
+    NoteForeignDevice(visible->second, "its launcher", foreign_devices_);
     if (out.devices) return true;
     out.devices = ItemsOf(visible->second);
     out.device_list = visible->second;
     return true;
   }
 
-  // As node_launcher.py does, which stops there.
-  void NoteForeignDevice(const std::string& list) {
-    if (gpu_ids_.empty() || choosing_) return;
+  // As node_launcher.py does, which stops there. A value in doubt is left to it.
+  void NoteForeignDevice(const std::string& list, const std::string& of,
+                         std::optional<Error>& found) {
+    const bool sure = !walk_.maybe() && !walk_.MayDiffer("CUDA_VISIBLE_DEVICES");
+    if (gpu_ids_.empty() || choosing_ || found || !sure) return;
     const std::vector<std::int64_t> named = NumbersOf(list);
     const auto foreign = std::ranges::find_if(named, [this](std::int64_t one) {
       return std::ranges::find(gpu_ids_, one) == gpu_ids_.end();
     });
     if (foreign == named.end()) return;
-    NoteStop({ErrorCode::kInvalidArgument,
-              "run: CUDA_VISIBLE_DEVICES=" + list + " of its launcher names GPU " +
-                  std::to_string(*foreign) + ", which is none of gpu_ids",
-              "write numbers of gpu_ids there, or leave CUDA_VISIBLE_DEVICES out",
-              {}});
+    found = Error{ErrorCode::kInvalidArgument,
+                  "run: CUDA_VISIBLE_DEVICES=" + list + " of " + of + " names GPU " +
+                      std::to_string(*foreign) + ", which is none of gpu_ids",
+                  "write numbers of gpu_ids there, or leave CUDA_VISIBLE_DEVICES out",
+                  {}};
   }
 
   // What programs that start torchrun take from their environment.
@@ -669,6 +688,9 @@ class CountReader {
   std::optional<NamedText> deepspeed_;
   bool sets_devices_ = false;
   bool program_sets_devices_ = false;
+  bool bare_python_ = true;
+  std::optional<Error> foreign_devices_;
+  std::optional<Error> foreign_of_program_;
   std::optional<int> program_devices_;
   bool launcher_seen_ = false;
   std::set<std::string, std::less<>> naming_;

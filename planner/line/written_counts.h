@@ -35,18 +35,22 @@ struct WrittenCounts {
   bool none_reached = false;   // the text's own values rule its launchers out
   // Devices of a launcher and of what runs in the background beside it, whose own stay as written.
   std::set<std::int64_t> together;
-  bool sets_devices = false;                     // the text gives it a value, known or not
-  bool program_sets_devices = false;             // so does a program that calls no launcher
+  bool sets_devices = false;          // the text gives it a value, known or not
+  bool program_sets_devices = false;  // so does a program that calls no launcher
+  bool bare_python = true;  // all of these are called as `python` or `python3`, by nothing else
   std::optional<int> program_devices;            // the most that such a program is given
   std::optional<AccelerateSettings> accelerate;  // of the first call of `accelerate launch`
   std::string on_cpu;                            // what in it asks for the CPU
   std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one
   std::string hostfile_unread;                   // a hostfile of DeepSpeed that is not at hand
   std::optional<Error> stops;  // why a call that the text reaches for sure cannot be started
-  std::string told_program;    // "NPROC_PER_NODE in front of mycli": not known, and told its ranks
-  std::string count_unknown;   // "--nproc_per_node=${NUM_GPUS}"; empty: no such count
-  std::string flag_unknown;    // of a torchrun line, as an error says it; empty: none
-  std::string refused;         // srun or mpirun that the text reaches for sure, beside a launcher
+  // Why the node would refuse a launcher's devices, or those of a program, if they are as written.
+  std::optional<Error> foreign_devices;
+  std::optional<Error> foreign_of_program;
+  std::string told_program;   // "NPROC_PER_NODE in front of mycli": not known, and told its ranks
+  std::string count_unknown;  // "--nproc_per_node=${NUM_GPUS}"; empty: no such count
+  std::string flag_unknown;   // of a torchrun line, as an error says it; empty: none
+  std::string refused;        // srun or mpirun that the text reaches for sure, beside a launcher
   // Of calls that ask for different numbers: the one that was left.
   std::optional<int> other_procs;
   // Files that the text names and that are not at hand: where they lie, by the name under which a

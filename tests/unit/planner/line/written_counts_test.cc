@@ -57,6 +57,48 @@ TEST(WrittenCounts, DevicesOfAValueThatIsNotKnownAreSaid) {
   EXPECT_EQ(Warning(other, "visible_devices_set"), "");
 }
 
+TEST(WrittenCounts, ADefaultOfDevicesThatIsNotTakenIsNoneOfTheJobs) {
+  for (const std::string text :
+       {"[ -z \"$CUDA_VISIBLE_DEVICES\" ] && export CUDA_VISIBLE_DEVICES=0,1\n",
+        "if [ -z \"$CUDA_VISIBLE_DEVICES\" ]; then export CUDA_VISIBLE_DEVICES=0,1; fi\n",
+        "if [ -n \"$FOO\" ]; then export CUDA_VISIBLE_DEVICES=0,1; fi\n"}) {
+    for (const char* program :
+         {"torchrun --nproc_per_node=2 t.py\n", "python t.py; python b.py\n"}) {
+      const auto line = ReadLaunchLine(text + program, {.gpu_ids = {2, 3}});
+      EXPECT_TRUE(line) << text << line.error().message;
+    }
+  }
+}
+
+TEST(WrittenCounts, DevicesOfABarePythonAloneAreReplaced) {
+  const Texts files = {{"spawn.py", "mp.spawn(main, nprocs=2)\n"}};
+  const auto warning = [&](const std::string& program) {
+    const auto line =
+        ReadLaunchLine("cd x; cd ..; CUDA_VISIBLE_DEVICES=0,1 " + program, {.files = files});
+    EXPECT_TRUE(line) << program;
+    EXPECT_EQ(line->start, StartKind::kPerNode) << program;
+    const std::string says = Warning(line, "visible_devices_set");
+    EXPECT_EQ(line->maps_devices, says.find("and replaced by") != std::string::npos) << says;
+    EXPECT_NE(says, "") << program;
+    return line->maps_devices;
+  };
+  EXPECT_TRUE(warning("python spawn.py"));
+  EXPECT_TRUE(warning("python3 spawn.py"));
+  for (const char* program :
+       {"nohup python spawn.py", "exec python spawn.py", "env A=1 python spawn.py",
+        "/usr/bin/python3 spawn.py", "python3.10 spawn.py", "uv run spawn.py"})
+    EXPECT_FALSE(warning(program)) << program;
+  const auto foreign = ReadLaunchLine("CUDA_VISIBLE_DEVICES=0,1 python spawn.py",
+                                      {.files = files, .gpu_ids = {2, 3}});
+  ASSERT_FALSE(foreign);
+  EXPECT_NE(
+      foreign.error().message.find("of a Python program names GPU 0, which is none of gpu_ids"),
+      std::string::npos)
+      << foreign.error().message;
+  EXPECT_TRUE(ReadLaunchLine("CUDA_VISIBLE_DEVICES=2 python spawn.py",
+                             {.files = files, .gpu_ids = {2, 3}}));
+}
+
 TEST(WrittenCounts, DeviceNumbersAreThoseOfGpuIdsOrPlaces) {
   const char* const text =
       "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model m &\n"
