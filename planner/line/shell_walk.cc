@@ -662,8 +662,10 @@ void ShellWalk::Restore(const std::vector<Before>& before) {
 
 void ShellWalk::Want(const std::string& path, Kind kind) {
   const std::string name = place_.NameOf(path);
-  if (name.empty() || texts().Find(path) != nullptr || wanted_.size() >= kMostWanted) return;
-  wanted_.emplace(name, Wanted{place_.Whole(path), kind});
+  // Programs beside them: a row of them keeps no configuration from being read.
+  std::size_t& number = kind == Kind::kPython ? wanted_programs_ : wanted_others_;
+  if (name.empty() || texts().Find(path) != nullptr || number >= kMostWanted) return;
+  if (wanted_.emplace(name, Wanted{place_.Whole(path), kind}).second) ++number;
 }
 
 // "cat > ds.json <<EOF", "echo 'node1 slots=8' >> hostfile"

@@ -174,6 +174,8 @@ class ShellWalk {
   std::set<std::string, std::less<>> unknown_;          // set to what is not known here
   std::set<std::string, std::less<>> computed_;  // of them, not by a variable that nobody sets
   std::map<std::string, Wanted> wanted_;
+  std::size_t wanted_programs_ = 0;  // of Python
+  std::size_t wanted_others_ = 0;
   std::set<std::string, std::less<>> skipped_;
   std::vector<CalledText> scripts_;
   std::vector<std::string> unread_;

@@ -186,7 +186,8 @@ class CountReader {
       return std::ranges::find(kSigns, one.name) != kSigns.end();
     });
     if (sign == parts.assignments.end() || IsShellBuiltin(program.raw) || !program.fixed ||
-        StartsPython(command) || !CalledScriptOf(command, Known()).shown.empty()) {
+        StartsPython(command) || TrainsNot(command) ||
+        !CalledScriptOf(command, Known()).shown.empty()) {
       return false;
     }
     WrittenCounts one;

@@ -99,6 +99,23 @@ TEST(WrittenCounts, DevicesOfABarePythonAloneAreReplaced) {
                              {.files = files, .gpu_ids = {2, 3}}));
 }
 
+TEST(WrittenCounts, ACountInFrontOfAHelperStartsNoRanks) {
+  for (const char* helper : {"envsubst < a > b", "pip install x", "git pull"}) {
+    const auto line = Line("NPROC_PER_NODE=4 " + std::string(helper) + "\npython train.py");
+    ASSERT_TRUE(line) << helper;
+    EXPECT_EQ(line->start, StartKind::kDirect) << helper;
+  }
+}
+
+TEST(WrittenCounts, ManyProgramsLeaveRoomForAConfiguration) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "python -m tools.prep" + std::to_string(i) + "\n";
+  text += "accelerate launch --config_file acc.yaml t.py\n";
+  const auto script = ReadShell(text);
+  ASSERT_TRUE(script);
+  EXPECT_TRUE(CountsIn(*script, {}).wanted.contains("acc.yaml"));
+}
+
 TEST(WrittenCounts, DeviceNumbersAreThoseOfGpuIdsOrPlaces) {
   const char* const text =
       "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model m &\n"
