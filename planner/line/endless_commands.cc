@@ -20,15 +20,17 @@ struct Endless {
   std::string_view word;
 };
 
-constexpr std::array<Endless, 9> kEndless = {{{"vllm", "serve"},
-                                              {"ollama", "serve"},
-                                              {"text-generation-launcher", ""},
-                                              {"tensorboard", "--logdir"},
-                                              {"jupyter", ""},
-                                              {"tail", "-f"},
-                                              {"tail", "-F"},
-                                              {"tail", "--follow"},
-                                              {"sleep", "infinity"}}};
+constexpr std::array<Endless, 11> kEndless = {{{"vllm", "serve"},
+                                               {"ollama", "serve"},
+                                               {"text-generation-launcher", ""},
+                                               {"tensorboard", "--logdir"},
+                                               {"jupyter", "lab"},
+                                               {"jupyter", "notebook"},
+                                               {"jupyter", "server"},
+                                               {"tail", "-f"},
+                                               {"tail", "-F"},
+                                               {"tail", "--follow"},
+                                               {"sleep", "infinity"}}};
 
 constexpr std::array<std::string_view, 5> kModules = {
     "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "trl.scripts.vllm_serve",
@@ -46,7 +48,7 @@ std::string EndlessAt(const ShellCommand& command) {
   if (first + 2 < words.size() && words[first + 1].value == "run") first += 2;  // uv run
   if (first >= words.size()) return {};
   const std::string program(ProgramOf(words[first]));
-  if (Has(words, first, "--help")) return {};
+  if (Has(words, first, "--help") || Has(words, first, "--version")) return {};
   if (OwnLauncherOf(program) != nullptr)
     return IsServer(words) ? program + " " + words[first + 1].value : std::string();
   if (IsPython(program)) {
@@ -63,15 +65,22 @@ std::string EndlessAt(const ShellCommand& command) {
   for (const Endless& one : kEndless) {
     const bool is = one.program == program && (one.word.empty() || Has(words, first + 1, one.word));
     if (is && program == "tail" && bound) return {};
+    // Not `jupyter nbconvert --to notebook`.
+    if (is && program == "jupyter" && words[first + 1].value != one.word) continue;
     if (is) return one.word.empty() ? program : program + " " + std::string(one.word);
   }
   return {};
 }
 
-// `a | tee log &`
-bool IsLeft(const std::vector<ShellCommand>& commands, std::size_t i) {
-  while (i + 1 < commands.size() && (commands[i].joiner == "|" || commands[i].joiner == "&&")) ++i;
-  return commands[i].joiner == "&";
+// Of each command, whether it is left in the background: `a | tee log &`.
+std::vector<bool> LeftOf(const std::vector<ShellCommand>& commands) {
+  std::vector<bool> left(commands.size());
+  for (std::size_t i = commands.size(); i-- > 0;) {
+    const std::string& joiner = commands[i].joiner;
+    const bool goes_on = i + 1 < commands.size() && (joiner == "|" || joiner == "&&");
+    left[i] = goes_on ? left[i + 1] : joiner == "&";
+  }
+  return left;
 }
 
 // How many of if, for, { ... a command opens, less those that it closes.
@@ -93,18 +102,18 @@ int Opens(const ShellCommand& command) {
 std::optional<Finding> EndlessCommand(const ShellScript& script, const std::string& where) {
   const std::vector<ShellCommand>& commands = script.commands;
   const std::vector<CommandRole> roles = RolesOf(script);
+  const std::vector<bool> left_behind = LeftOf(commands);
+  std::size_t last = commands.size();  // of those that may be the training
+  while (last > 0 && roles[last - 1].weight == 0) --last;
   int open = 0;
   bool left = false;  // something that may be the training goes on beside it
   for (std::size_t i = 0; i < commands.size(); ++i) {
     const bool inside = open > 0 || commands[i].subshell > 0;
     open += Opens(commands[i]);
     const std::string endless = inside || open > 0 ? std::string() : EndlessAt(commands[i]);
-    if (IsLeft(commands, i)) left = left || (roles[i].weight > 0 && endless.empty());
-    if (endless.empty() || IsLeft(commands, i)) continue;
-    const bool follows =
-        std::any_of(roles.begin() + static_cast<std::ptrdiff_t>(i) + 1, roles.end(),
-                    [](const CommandRole& role) { return role.weight > 0; });
-    if (follows) {
+    if (left_behind[i]) left = left || (roles[i].weight > 0 && endless.empty());
+    if (endless.empty() || left_behind[i]) continue;
+    if (i + 1 < last) {
       return MakeFinding("endless_command", Severity::kWarning,
                          "`" + endless + "` in " + where +
                              " does not end by itself: what stands behind it never starts",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/line/endless_commands.h"
 #include "tests/unit/planner/public_line.h"
 
 namespace launch {
@@ -728,6 +729,7 @@ TEST(PublicStart, AServerInFrontOfTheTrainingIsSaidToKeepItFromStarting) {
             "`python -m trl.scripts.vllm_serve` in run" + never);
   EXPECT_EQ(says("vllm serve m | tee log\ntorchrun --nproc_per_node=2 t.py"),
             "`vllm serve` in run" + never);
+  EXPECT_EQ(says("jupyter lab --no-browser\npython train.py"), "`jupyter lab` in run" + never);
   EXPECT_EQ(says("torchrun --nproc_per_node=2 t.py > log &\ntail -f log"),
             "`tail -f` in run does not end by itself: the job goes on when its training has ended");
   for (const char* run :
@@ -735,7 +737,9 @@ TEST(PublicStart, AServerInFrontOfTheTrainingIsSaidToKeepItFromStarting) {
         "vllm serve m 2>&1 | tee log &\npython train.py",
         "if [ $R = serve ]; then\n vllm serve m\nelse\n torchrun --nproc_per_node=2 t.py\nfi",
         "serve() {\n vllm serve m\n}\nserve &\ntorchrun --nproc_per_node=2 t.py",
-        "timeout 60 tail -f log\npython train.py", "tail -f log | grep -m1 ready\npython train.py",
+        "jupyter nbconvert --to notebook --execute a.ipynb\npython train.py",
+        "jupyter --version\npython train.py", "timeout 60 tail -f log\npython train.py",
+        "tail -f log | grep -m1 ready\npython train.py",
         "torchrun --nproc_per_node=2 t.py &\ntail -f log --pid=$!"}) {
     EXPECT_EQ(says(run), "") << run;
   }
@@ -767,6 +771,14 @@ TEST(PublicStart, AScriptThatStartsItsProcessesItselfIsKnownByItsText) {
                 "subprocess.run(['git', 'log'])\n"),
             "once per rank");
   EXPECT_EQ(why("import ray\nray.init()\nrank = os.environ['LOCAL_RANK']\n"), "once per rank");
+TEST(PublicStart, AServerIsLookedForInOnePassOverTheText) {
+  std::string text = "a";
+  for (int i = 0; i < 20'000; ++i) text += "&&a";
+  const auto script = ReadShell(text + "&&vllm serve m&&python t.py");
+  ASSERT_TRUE(script);
+  EXPECT_TRUE(EndlessCommand(*script));
+}
+
 }
 
 TEST(PublicStart, RayOnSeveralNodesIsSaidToBeSeveralClusters) {
