@@ -13,18 +13,32 @@
 namespace launch {
 namespace {
 
-// Without blanks and comments, with one kind of quote: spellings differ in no more than that.
+// Without blanks, comments and texts in three quotes (usage, examples), with one kind of quote:
+// spellings differ in no more than that.
 std::string Squeezed(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  bool comment = false;
-  for (char c : text) {
-    if (c == '\n') comment = false;
-    if (c == '#') comment = true;
-    if (comment) continue;
-    if (c == '\n') {
+  char open = 0;  // the quote of the string at hand
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool quote = c == '"' || c == '\'';
+    if (open == 0 && c == '#') {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (open == 0 && quote && text.substr(i).starts_with(std::string(3, c))) {
+      const std::size_t end = text.find(text.substr(i, 3), i + 3);
+      if (end == std::string_view::npos) break;
+      i = end + 2;
+      out += "\"\"";
+    } else if (c == '\n') {
+      open = 0;
       out += c;
     } else if (std::isspace(static_cast<unsigned char>(c)) == 0) {
+      const bool escaped = i > 0 && text[i - 1] == '\\' && (i < 2 || text[i - 2] != '\\');
+      if (quote && open == 0) {
+        open = c;
+      } else if (c == open && !escaped) {
+        open = 0;
+      }
       out += c == '\'' ? '"' : c;
     }
   }
@@ -71,6 +85,17 @@ const std::string* TextOf(const LaunchLine& line, const std::map<std::string, st
   return nullptr;
 }
 
+// What stands before a command's text, as `epilog=` does not, or before the words of its list.
+bool StandsInCall(std::string_view before, bool list) {
+  if (list) return before.ends_with('[') || before.ends_with("\"-m\",");
+  constexpr std::array<std::string_view, 8> kCalls = {"system(", "run(",   "call(", "output(",
+                                                      "Popen(",  "split(", "cmd=",  "command="};
+  if (before.ends_with('f')) before.remove_suffix(1);
+  if (before.ends_with("=(")) before.remove_suffix(1);
+  return std::any_of(kCalls.begin(), kCalls.end(),
+                     [before](std::string_view call) { return before.ends_with(call); });
+}
+
 // `subprocess.run(["torchrun", "--nproc_per_node", ...])`, `os.system(f"torchrun --standalone")`.
 std::string LauncherStartedIn(const std::string& squeezed) {
   struct Spelling {
@@ -92,8 +117,14 @@ std::string LauncherStartedIn(const std::string& squeezed) {
   if (!starts) return {};
   std::string joined = squeezed;
   std::erase(joined, '\n');
-  for (const Spelling& one : kSpellings)
-    if (Has(joined, one.text)) return std::string(one.launcher);
+  for (const Spelling& one : kSpellings) {
+    for (std::size_t at = joined.find(one.text); at != std::string::npos;
+         at = joined.find(one.text, at + 1)) {
+      const bool list = one.text.find(',') != std::string_view::npos;
+      if (StandsInCall(std::string_view(joined).substr(0, at), list))
+        return std::string(one.launcher);
+    }
+  }
   return {};
 }
 
@@ -104,6 +135,23 @@ bool CallsEngineLaunch(const std::string& squeezed) {
   const bool engine = Has(squeezed, ".engineimport") || Has(squeezed, ".coreimport") ||
                       Has(squeezed, ".engine.launchimport");
   return engine && (Has(squeezed, "launch(main") || Has(squeezed, "launch(\nmain"));
+}
+
+// `init_process_group("nccl", rank=rank, world_size=n)`
+bool TellsRank(std::string_view squeezed) {
+  constexpr std::string_view kCall = "init_process_group(";
+  for (std::size_t at = squeezed.find(kCall); at != std::string_view::npos;
+       at = squeezed.find(kCall, at + 1)) {
+    int depth = 1;
+    std::size_t end = at + kCall.size();
+    for (; end < squeezed.size() && depth > 0; ++end) {
+      if (squeezed[end] == '(') ++depth;
+      if (squeezed[end] == ')') --depth;
+    }
+    if (Has(squeezed.substr(at, end - at), "rank=")) return true;
+    at = end - 1;
+  }
+  return false;
 }
 
 // "nn.DataParallel(", "=DataParallel(", not "FullyShardedDataParallel(" nor a class of that name.
@@ -149,10 +197,10 @@ ScriptHabits HabitsIn(std::string_view text) {
     if (habits.spawns.empty() && CallsEngineLaunch(squeezed)) habits.spawns = kEngineLaunch;
     if (habits.spawns.empty()) habits.spawns = LauncherStartedIn(squeezed);
   }
-  // Its own processes, each of which is told its rank.
+  // Its own processes, each of which is told its rank: not one that writes a log beside the ranks.
   const bool each_process = Has(squeezed, "torch.multiprocessing") &&
-                            Has(squeezed, "Process(target=") &&
-                            Has(squeezed, "init_process_group(") && !Has(squeezed, "RANK\"");
+                            Has(squeezed, "Process(target=") && TellsRank(squeezed) &&
+                            !Has(squeezed, "RANK\"");
   if (habits.spawns.empty() && each_process) habits.spawns = "mp.Process";
   habits.takes_ranks = Has(squeezed, "\"LOCAL_RANK\"") || Has(squeezed, "\"RANK\"");
   const bool one_process = MakesDataParallel(squeezed) && !Has(squeezed, "Distributed") &&

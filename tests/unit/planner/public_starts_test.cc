@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/line/device_flags.h"
 #include "planner/line/endless_commands.h"
 #include "tests/unit/planner/public_line.h"
 
@@ -770,7 +771,29 @@ TEST(PublicStart, AScriptThatStartsItsProcessesItselfIsKnownByItsText) {
   EXPECT_EQ(why("\"\"\"Run me: torchrun --nproc_per_node=4 t.py\"\"\"\nimport subprocess\n"
                 "subprocess.run(['git', 'log'])\n"),
             "once per rank");
+  const std::string git = "import subprocess\nsubprocess.check_output(['git', 'log'])\n";
+  EXPECT_EQ(why((git + "p = ArgumentParser(epilog='torchrun --nproc_per_node=8 t.py')\n").c_str()),
+            "once per rank");
+  EXPECT_EQ(why((git + "raise SystemExit('torchrun --nproc_per_node=8 t.py')\n").c_str()),
+            "once per rank");
+  EXPECT_EQ(why("'''\ntorchrun --nproc_per_node=8 t.py; mp.spawn(f); nn.DataParallel(m)\n'''\n"),
+            "once per rank");
+  EXPECT_EQ(why("# it's not mp.spawn(f)\nprint('#'); mp.spawn(f)\n"), "t.py" + own + "(mp.spawn)");
+  for (const char* call :
+       {"subprocess.check_call(f'torchrun --nproc_per_node={n} x.py', shell=True)",
+        "cmd = ('torchrun --nproc_per_node=8 x.py')\nsubprocess.run(cmd, shell=True)",
+        "subprocess.run([sys.executable, '-m', 'torch.distributed.run', 'x.py'])"}) {
+    EXPECT_EQ(why(call), "t.py" + own + "(torchrun)") << call;
+  }
   EXPECT_EQ(why("import ray\nray.init()\nrank = os.environ['LOCAL_RANK']\n"), "once per rank");
+  const std::string process =
+      "import torch.multiprocessing as mp\nmp.Process(target=log_worker).start()\n";
+  EXPECT_EQ(why((process + "dist.init_process_group('nccl')\nr = dist.get_rank()\n").c_str()),
+            "once per rank");
+  EXPECT_EQ(why((process + "dist.init_process_group('nccl',\n  rank=r, world_size=n)\n").c_str()),
+            "t.py" + own + "(mp.Process)");
+}
+
 TEST(PublicStart, AServerIsLookedForInOnePassOverTheText) {
   std::string text = "a";
   for (int i = 0; i < 20'000; ++i) text += "&&a";
