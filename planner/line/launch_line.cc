@@ -95,7 +95,14 @@ class LineReader {
     }
     auto beside = open ? SubmitsBeside(script_) : std::nullopt;
     const bool python_file = plain.python || plain.script.ends_with(".py");
-    auto own = python_file ? StartsProcesses(plain, habits) : OwnProcessesAmong(counts);
+    auto own = StartsProcesses(plain, habits);
+    if (!python_file) {
+      own = OwnProcessesAmong(counts);
+      if (own && own->beside_ranks) {
+        if (open && !own->one_process) plain.warnings.push_back(StartsInEachProcess(*own));
+        own.reset();
+      }
+    }
     if (!own && !counts.told_program.empty())
       own = OwnProcesses{.why = counts.told_program + ": it starts its processes itself"};
     if (open && own) {
@@ -170,22 +177,30 @@ class LineReader {
   }
 
   // The first of the text's Python programs, also of scripts that it runs, that starts its
-  // processes itself.
+  // processes itself; else the first that drives all GPUs.
   std::optional<OwnProcesses> OwnProcessesAmong(const WrittenCounts& counts) const {
-    std::optional<OwnProcesses> drives;  // of one process
-    bool ranks = false;                  // another program takes its place from its environment
+    std::optional<OwnProcesses> found;
+    bool ranks = false;  // another program takes its place from its environment
     for (const PythonCall& call : counts.python) {
       const ShellScript one{{ShellCommand{call.words, {}, "", 0}}, false};
       LineReader reader(one, options_);
       if (!reader.ExecLast()) continue;
       reader.line_.place = call.place;
       const ScriptHabits habits = HabitsOf(reader.line_, options_.files);
-      ranks = ranks || habits.takes_ranks;
       auto own = StartsProcesses(reader.line_, habits);
-      if (own && !own->one_process) return own;
-      if (own && !drives) drives = std::move(own);
+      ranks = ranks || (habits.takes_ranks && !own);
+      if (own && (!found || (found->one_process && !own->one_process))) found = std::move(own);
     }
-    return ranks ? std::nullopt : drives;
+    if (found) found->beside_ranks = ranks;
+    return found;
+  }
+
+  static Finding StartsInEachProcess(const OwnProcesses& own) {
+    return MakeFinding("processes_per_node", Severity::kWarning,
+                       own.why +
+                           ", and another program of run reads its rank: run is started once "
+                           "per rank, and each of them starts those processes",
+                       "make a job of its own of it (depends_on), or write procs_per_node: 1");
   }
 
   // By flags of a Python program that drives all its devices: "--gpu_ids 0,1,2,3".

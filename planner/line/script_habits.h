@@ -41,10 +41,11 @@ struct OwnProcesses {
   std::string why;
   std::optional<int> count;  // of one node, where the line names it
   std::optional<int> nodes;
-  bool one_process = false;  // which drives all GPUs
-  bool ray = false;          // one process asks a Ray cluster for all others
-  int ray_nodes = 1;         // that it asks the cluster for
-  bool one_rank = false;     // the line names the same machine of several for every node
+  bool one_process = false;   // which drives all GPUs
+  bool beside_ranks = false;  // another program of the text takes its place from its environment
+  bool ray = false;           // one process asks a Ray cluster for all others
+  int ray_nodes = 1;          // that it asks the cluster for
+  bool one_rank = false;      // the line names the same machine of several for every node
   std::string_view nodes_flag = "--num-machines";
   std::string_view rank_flags =
       "--machine-rank $NODE_RANK --dist-url tcp://$MASTER_ADDR:$MASTER_PORT";

@@ -794,6 +794,18 @@ TEST(PublicStart, AScriptThatStartsItsProcessesItselfIsKnownByItsText) {
             "t.py" + own + "(mp.Process)");
 }
 
+TEST(PublicStart, AHelperThatStartsProcessesLeavesTheTrainingItsRanks) {
+  LaunchLineOptions options;
+  options.files["tok.py"] = "import ray\nray.init()\n";
+  options.files["train.py"] = "rank = int(os.environ['LOCAL_RANK'])\n";
+  const auto line = ReadLaunchLine("python tok.py\npython train.py", options);
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->start, StartKind::kDirect);
+  EXPECT_TRUE(std::ranges::any_of(line->warnings, [](const Finding& one) {
+    return one.says.starts_with("tok.py starts its processes itself (ray.init), and another");
+  }));
+}
+
 TEST(PublicStart, AServerIsLookedForInOnePassOverTheText) {
   std::string text = "a";
   for (int i = 0; i < 20'000; ++i) text += "&&a";
