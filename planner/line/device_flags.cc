@@ -18,7 +18,7 @@ struct DeviceFlag {
 };
 
 // kEither: a number is a count, numbers with commas are devices.
-constexpr std::array<DeviceFlag, 15> kDeviceFlags = {{
+constexpr std::array<DeviceFlag, 14> kDeviceFlags = {{
     {"gpus", Means::kEither},
     {"devices", Means::kEither},
     {"gpu", Means::kDevices},
@@ -33,7 +33,6 @@ constexpr std::array<DeviceFlag, 15> kDeviceFlags = {{
     {"n_gpu", Means::kCount},
     {"ngpu", Means::kCount},
     {"num_devices", Means::kCount},
-    {"world_size", Means::kCount},
 }};
 
 // Flags of Lightning's Trainer, and those of latent-diffusion's main.py.
@@ -53,12 +52,14 @@ bool IsDeviceNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// The words behind a flag that are numbers, as a list: "--gpus 0 1 2 3".
+// The words behind a flag that count on, as a list: "--gpus 0 1 2 3", not "--gpus 4 10".
 std::string ValueBehind(const std::vector<ShellWord>& words, std::size_t i) {
   if (i + 1 >= words.size() || words[i + 1].value.starts_with("--")) return {};
   std::string value = words[i + 1].value;
   for (std::size_t k = i + 2; IsDeviceNumber(words[i + 1].value) && k < words.size(); ++k) {
-    if (!IsDeviceNumber(words[k].value)) break;
+    const auto number = ParseInt(words[k].value);
+    const auto before = ParseInt(words[k - 1].value);
+    if (!number || !before || *number != *before + 1) break;
     value += "," + words[k].value;
   }
   return value;

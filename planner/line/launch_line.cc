@@ -127,7 +127,7 @@ class LineReader {
     }
     if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
     if (open) TakeProgramDevices(counts, plain);
-    TakeTrainerDevices(plain, options_.files);
+    TakeTrainerDevices(plain, options_);
     if (open && plain.procs == ProcsWord::kNone) TakeDevicesAmong(counts, plain);
     if (beside) plain.warnings.push_back(std::move(*beside));
     if (auto endless = EndlessAmong(script_, counts)) plain.warnings.push_back(std::move(*endless));
@@ -221,7 +221,7 @@ class LineReader {
       if (!reader.ExecLast()) continue;
       reader.line_.read.clear();
       reader.line_.place = call.place;
-      TakeTrainerDevices(reader.line_, options_.files);
+      TakeTrainerDevices(reader.line_, options_);
       if (!line.named_devices) line.named_devices = reader.line_.named_devices;
       const bool counted = reader.line_.procs == ProcsWord::kNumber;
       if (!counted ||

@@ -400,11 +400,35 @@ void TakeCount(CountKind kind, const std::string& value, LaunchLine& line) {
   line.procs_of_all_nodes = total;
 }
 
+// "import pytorch_lightning as pl", "from lightning import Trainer"
+bool ImportsLightning(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = Trim(text.substr(0, end));
+    line = line.substr(0, line.find('#'));
+    const bool imports = line.starts_with("import ") || line.starts_with("from ");
+    if (imports && Has(line, "lightning")) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+// Whether the job leaves so many processes open: neither procs_per_node nor fewer GPUs say other.
+bool LeavesOpen(const LaunchLineOptions& options, int count) {
+  const auto told = options.told.find("NPROC_PER_NODE");
+  const auto number = told == options.told.end() ? std::nullopt : ParseInt(told->second);
+  return !options.procs_written && (!number || count <= *number);
+}
+
 // Lightning's become the processes; of other programs they are told in the plan.
-void TakeNamedDevices(LaunchLine& line, const std::map<std::string, std::string>& files) {
-  const std::string* text = TextOf(line, files);
-  auto named = DevicesNamedIn(line.arguments, text != nullptr && Has(*text, "lightning"));
+void TakeNamedDevices(LaunchLine& line, const LaunchLineOptions& options) {
+  const std::string* text = TextOf(line, options.files);
+  auto named = DevicesNamedIn(line.arguments, text != nullptr && ImportsLightning(*text));
   if (!named) return;
+  if (!LeavesOpen(options, named->count)) {
+    line.named_devices = std::move(named);
+    return;
+  }
   // detectron2's engine: one process, whatever the job has.
   const bool engine = std::ranges::any_of(line.arguments, [](const ShellWord& word) {
     return word.value.starts_with("--config-file");
@@ -424,7 +448,7 @@ void TakeNamedDevices(LaunchLine& line, const std::map<std::string, std::string>
 
 }  // namespace
 
-void TakeTrainerDevices(LaunchLine& line, const std::map<std::string, std::string>& files) {
+void TakeTrainerDevices(LaunchLine& line, const LaunchLineOptions& options) {
   if (line.procs != ProcsWord::kNone) return;
   const std::string program = ProgramNameOf(line);
   for (std::size_t i = 0; i < line.arguments.size(); ++i) {
@@ -449,7 +473,7 @@ void TakeTrainerDevices(LaunchLine& line, const std::map<std::string, std::strin
     line.read.push_back(written + " of the line: processes" +
                         (line.procs_of_all_nodes ? " of all nodes" : " per node"));
   }
-  if (line.procs == ProcsWord::kNone && RunsPython(line)) TakeNamedDevices(line, files);
+  if (line.procs == ProcsWord::kNone && RunsPython(line)) TakeNamedDevices(line, options);
 }
 
 std::optional<Finding> OnlyNccl(const LaunchLine& line,

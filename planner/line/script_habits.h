@@ -62,8 +62,9 @@ std::string SubmitsItself(const LaunchLine& line, const ScriptHabits& habits);
 std::optional<Finding> MaySubmit(const LaunchLine& line, const ScriptHabits& habits);
 
 // Lightning compares trainer.devices and trainer.num_nodes with the ranks it finds, and others have
-// flags like these; where the line has them they are the job's. Takes them into the line.
-void TakeTrainerDevices(LaunchLine& line, const std::map<std::string, std::string>& files);
+// flags like these; where the line has them they are the job's, but for those of
+// device_flags.h that the job's own fields contradict. Takes them into the line.
+void TakeTrainerDevices(LaunchLine& line, const LaunchLineOptions& options);
 
 // A script that asks for the backend nccl whatever its devices are, on a device that is no GPU.
 std::optional<Finding> OnlyNccl(const LaunchLine& line,

@@ -814,6 +814,27 @@ TEST(PublicStart, AServerIsLookedForInOnePassOverTheText) {
   EXPECT_TRUE(EndlessCommand(*script));
 }
 
+TEST(PublicStart, FlagsOfDevicesDoNotOverrideTheJob) {
+  const auto read = [](const std::string& run, int gpus, std::optional<int> procs,
+                       const std::string& text = "") {
+    JobSpec spec;
+    spec.run = run;
+    spec.gpus = {{"", gpus}};
+    spec.gpus_written = true;
+    spec.procs_per_node = procs;
+    return Reading(ReadLaunchLine(run, LineOptions(spec, {{"x.py", text}})));
+  };
+  EXPECT_EQ(read("python x.py --gpus 4 --num_nodes 1", 4, 1), "plain x.py");
+  EXPECT_EQ(read("python x.py --num_gpus 2 --strategy dp", 1, {}), "plain x.py");
+  EXPECT_EQ(read("python x.py --config-file a --num-gpus 1", 4, 4), "plain x.py");
+  EXPECT_EQ(read("python x.py --config-file a --num-gpus 1", 4, {}), "plain procs=1 x.py");
+  EXPECT_EQ(read("python x.py --gpus 2", 4, {}, "# 10x faster than lightning\n"), "plain x.py");
+  EXPECT_EQ(read("python x.py --gpus 2", 4, {}, "from lightning import Trainer\n"),
+            "plain procs=2 x.py");
+  const auto words = [](const char* run) { return ReadShell(run)->commands[0].words; };
+  EXPECT_EQ(DevicesNamedIn(words("x.py --gpus 4 10"), false)->count, 4);
+  EXPECT_EQ(DevicesNamedIn(words("x.py --gpus 0 1 2"), false)->count, 3);
+  EXPECT_FALSE(DevicesNamedIn(words("x.py --world_size 2"), false));
 }
 
 TEST(PublicStart, RayOnSeveralNodesIsSaidToBeSeveralClusters) {
