@@ -27,6 +27,7 @@
 #include "planner/start/expansion.h"
 #include "planner/start/loader.h"
 #include "planner/start/secret_env.h"
+#include "planner/trainer/cpu_trainers.h"
 #include "planner/trainer/debug_plan.h"
 #include "planner/trainer/hf_flags.h"
 #include "planner/trainer/model_block.h"
@@ -212,8 +213,9 @@ std::string WorkdirText(const JobSpec& spec, const SubmitContext& context) {
 }
 
 // Environment and devices of every rank; returns the paths as each node sees them.
-Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const LaunchLine& line,
-                                           const RankLayout& layout, Plan& plan) {
+Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const UserChoices& choices,
+                                           const LaunchLine& line, const RankLayout& layout,
+                                           Plan& plan) {
   std::vector<NodePaths> paths;
   std::set<std::string> late;
   for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
@@ -236,7 +238,8 @@ Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const LaunchL
                            line.role,
                            line.wrappers,
                            StartsAlone(line, layout, plan),
-                           line.env.contains("ACCELERATE_USE_FSDP")};
+                           line.env.contains("ACCELERATE_USE_FSDP"),
+                           TrainsByDeepspeed(choices, line, plan)};
       RankEnvironment environment = EnvironmentOfRank(job, facts);
       RankAssignment rank;
       rank.rank = per_node ? static_cast<Rank>(node) : share.first_rank + local;
@@ -396,6 +399,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.strategy = strategy.strategy;
   plan.offload = strategy.offload;
   plan.why = strategy.why;
+  LAUNCH_RETURN_IF_ERROR(CheckCpuTrainer(choices, line, plan));
   LAUNCH_ASSIGN_OR_RETURN(const PrecisionChoice precision,
                           ChoosePrecision(choices, demand.device, layout));
   plan.precision = precision.precision;
@@ -442,7 +446,8 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.read.insert(after_line, choices.read.begin(), choices.read.end());
   TrainerConfigs configs = MakeTrainerConfigs(choices, plan, model ? model->card.hidden : 0);
   plan.files = std::move(configs.files);
-  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodePaths> paths, AssignRanks(input, line, layout, plan));
+  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodePaths> paths,
+                          AssignRanks(input, choices, line, layout, plan));
   LAUNCH_RETURN_IF_ERROR(CheckVariablesUsed(line, plan));
   plan.files.push_back(PlanFile(plan, spec));
   if (spec.debug) plan.files.push_back(ProbeHook(/*ends=*/IsProbe(spec)));
@@ -456,6 +461,8 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, batch.warnings);
   Append(plan.warnings, HardCoded(choices.job, line, input.context.files, plan));
   if (auto finding = OnlyNccl(line, input.context.files, plan.device))
+    plan.warnings.push_back(std::move(*finding));
+  if (auto finding = UnseenCpuTrainer(choices, line, plan))
     plan.warnings.push_back(std::move(*finding));
   Append(plan.warnings, Advice(input, line, demand, layout, plan));
   Append(plan.warnings, MixedGpus(layout, plan));

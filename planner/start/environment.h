@@ -30,9 +30,10 @@ struct EnvFacts {
   std::optional<Key> key;
   std::string checkpoint_dir;  // expanded; empty = none
   std::string role = "default";
-  bool wrappers = false;  // launchers of ours are called first
-  bool alone = false;     // one process that a RANK would make think it is one of several
-  bool own_fsdp = false;  // the line tells accelerate itself how to shard
+  bool wrappers = false;      // launchers of ours are called first
+  bool alone = false;         // one process that a RANK would make think it is one of several
+  bool own_fsdp = false;      // the line tells accelerate itself how to shard
+  bool by_deepspeed = false;  // its engine trains: by the plan, a file or the line
 };
 
 struct EnvRule {

@@ -190,8 +190,10 @@ const std::vector<EnvRule>& EnvironmentTable() {
       {"LAUNCH_GPU_IDS", "devices", "cuda with `gpu_ids`", "the numbers of these GPUs in `launch nodes NODE`, in the order of CUDA_VISIBLE_DEVICES", kOurs, Known::kPlan, GpuIds},
       {"PYTORCH_ENABLE_MPS_FALLBACK", "devices", "mps, cpu", "1 on mps: operators it lacks run on the CPU; 0 for `device: cpu`", kYours, Known::kPlan,
        [](const EnvFacts& f) -> MaybeText { return If(!Cuda(f), Mps(f) ? "1" : "0"); }},
-      {"ACCELERATE_USE_CPU", "devices", "cpu", "true: accelerate forms a world of CPU ranks", kYours, Known::kPlan,
-       [](const EnvFacts& f) -> MaybeText { return If(Cpu(f), "true"); }},
+      {"ACCELERATE_USE_CPU", "devices", "cpu, unless DeepSpeed trains, which accelerate would leave aside", "true: accelerate forms a world of CPU ranks", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> MaybeText { return If(Cpu(f) && !f.by_deepspeed, "true"); }},
+      {"DS_ACCELERATOR", "devices", "cpu, where DeepSpeed trains", "cpu: its engine takes the host", kYours, Known::kPlan,
+       [](const EnvFacts& f) -> MaybeText { return If(Cpu(f) && f.by_deepspeed, "cpu"); }},
 
       {"GLOO_SOCKET_IFNAME", "network", "several ranks, not mps", "interface of the proven route to rank 0", kYours, Known::kStart, Interface},
       {"NCCL_SOCKET_IFNAME", "network", "several ranks on cuda", "interface of the proven route to rank 0", kYours, Known::kStart,

@@ -8,6 +8,7 @@
 
 #include "planner/model/strategy.h"
 #include "planner/model/training_setup.h"
+#include "planner/trainer/cpu_trainers.h"
 
 namespace launch {
 namespace {
@@ -204,12 +205,13 @@ void AppendHfFlags(const UserChoices& choices, LaunchLine& line, Plan& plan) {
     if (plan.batch.micro) add("per_device_train_batch_size", "$LAUNCH_MICRO_BATCH");
     if (plan.batch.accumulate) add("gradient_accumulation_steps", "$LAUNCH_GRAD_ACCUM");
   }
-  if ((asked || choices.precision_asked || with_file) && !written("bf16") && !written("fp16")) {
-    const bool half = plan.precision == Precision::kBf16 || plan.precision == Precision::kFp16;
-    if (half) add(ToString(plan.precision), "True");
-    if (half && plan.device == DeviceClass::kCpu)
-      add("use_cpu", "True");  // else it looks for a GPU
-  }
+  const bool half = plan.precision == Precision::kBf16 || plan.precision == Precision::kFp16;
+  const bool adds_half = half && (asked || choices.precision_asked || with_file) &&
+                         !written("bf16") && !written("fp16");
+  if (adds_half) add(ToString(plan.precision), "True");
+  // Else it looks for a GPU, and under DeepSpeed each rank is a world of its own.
+  const bool on_cpu = plan.device == DeviceClass::kCpu;
+  if (on_cpu && (adds_half || TrainsByDeepspeed(choices, line, plan))) add("use_cpu", "True");
   if (plan.precision == Precision::kTf32) add("tf32", "True");
   // FSDP recomputes by its own setting (FSDP_ACTIVATION_CHECKPOINTING); the trainer refuses both.
   if (plan.checkpointing == "full" && !IsFsdp(plan.strategy)) add("gradient_checkpointing", "True");

@@ -50,7 +50,9 @@ GeneratedFile AccelerateFile(const Plan& plan) {
   add("mixed_precision", fp32 ? "'no'" : ToString(plan.precision));
   add("num_machines", std::to_string(plan.world_size / std::max(1, plan.processes.per_node)));
   add("num_processes", std::to_string(plan.world_size));
-  add("use_cpu", plan.device == DeviceClass::kCpu ? "true" : "false");
+  // With it accelerate leaves DeepSpeed aside.
+  const bool use_cpu = plan.device == DeviceClass::kCpu && ZeroStage(plan.strategy) == 0;
+  add("use_cpu", use_cpu ? "true" : "false");
   if (ZeroStage(plan.strategy) > 0) {
     const bool all = plan.offload == Offload::kAll;
     text += "deepspeed_config:\n";

@@ -1,15 +1,15 @@
 """What a plan writes for DeepSpeed, accelerate and the Hugging Face trainer, given to the real
 libraries: they load it, train a step on the CPU, and tell what their engine uses.
 
-The plans are for GPUs, where these strategies belong: accelerate leaves both of its plugins aside when
-told to use the CPU. DeepSpeed is told to take the CPU for its accelerator instead.
+Most plans are for GPUs, where these strategies belong; DeepSpeed is told to take the CPU for its
+accelerator. Plans for the CPU are submitted as jobs: accelerate leaves both of its plugins aside when
+told to use the CPU, and launch has to keep that from happening in silence.
 """
 
 import json
 import os
 import socket
 import subprocess
-import textwrap
 
 import pytest
 
@@ -139,28 +139,68 @@ def test_the_hugging_face_trainer_takes_deepspeed_and_the_batch(planned):
     assert used["clipping"] == 1.0 and used["steps"] == 1
 
 
-def test_two_ranks_of_the_hugging_face_trainer_train_the_planned_batch(cluster):
-    """The normal path: a job without batch flags, submitted, on two processes of this machine."""
+CPU_JOB = """\
+name: hf
+device: cpu
+gpus: 0
+procs_per_node: {procs}
+venv: {venv}
+retry: {{max: 0}}
+{lines}"""
+
+
+def used_on_this_machine(cluster, lines, procs=2):
+    """What the engines say of a job that is submitted and runs on processes of this machine."""
     cluster.up()
     (cluster.work / "train_with.py").write_text(SCRIPT.read_text())
-    (cluster.work / "job.yaml").write_text(textwrap.dedent(f"""\
-        name: hf
-        device: cpu
-        gpus: 0
-        procs_per_node: 2
-        venv: {VENV}
-        trainer: hf
-        batch: {{global: 24, micro: 3}}
-        run: python train_with.py hf --output_dir out --max_steps 1 --report_to none
-        """))
+    (cluster.work / "job.yaml").write_text(CPU_JOB.format(venv=VENV, procs=procs, lines=lines))
     job = cluster.submit("job.yaml")
-    assert cluster.wait_for(job, "SUCCEEDED", "FAILED", timeout=120) and cluster.state_of(job) == "SUCCEEDED", \
+    assert cluster.wait_for(job, "SUCCEEDED", "FAILED", timeout=180) and cluster.state_of(job) == "SUCCEEDED", \
         cluster.launch("logs", job).stdout[-3000:]
     text = cluster.launch("logs", job, "--rank", "0").stdout
-    used = json.loads(next(line.split("USED ", 1)[1] for line in text.splitlines() if "USED " in line))
+    return json.loads(next(line.split("USED ", 1)[1] for line in text.splitlines() if "USED " in line))
+
+
+def test_two_ranks_of_the_hugging_face_trainer_train_the_planned_batch(cluster):
+    """The normal path: a job without batch flags, submitted, on two processes of this machine."""
+    used = used_on_this_machine(cluster, "trainer: hf\nbatch: {global: 24, micro: 3}\n"
+                                         "run: python train_with.py hf --output_dir out --max_steps 1 --report_to none\n")
     assert used["type"] == "MULTI_CPU" and used["processes"] == 2 and used["precision"] == "no"
     assert (used["trainer_micro"], used["trainer_accumulate"], used["trainer_steps"]) == (3, 4, 1)
     assert used["samples"] == 24, "one optimizer step is the global batch"
+
+
+def test_deepspeed_of_the_hugging_face_trainer_trains_on_the_cpu_as_planned(cluster):
+    used = used_on_this_machine(cluster, "trainer: hf\nstrategy: zero2\nprecision: bf16\nbatch: {global: 24, micro: 3}\n"
+                                         "run: python train_with.py hf --output_dir out --max_steps 1 --report_to none "
+                                         "--optim adamw_torch\n")
+    assert used["type"] == "DEEPSPEED" and used["stage"] == 2 and used["dtype"] == "torch.bfloat16"
+    assert used["processes"] == used["ranks"] == 2, "each trains on its part of the data"
+    assert (used["global"], used["micro"], used["accumulate"]) == (24, 3, 4) and used["steps"] == 1
+    assert used["samples"] == 24
+
+
+def test_a_deepspeed_file_of_the_users_line_reaches_the_engine_on_the_cpu(cluster):
+    (cluster.work / "ds.json").write_text(json.dumps({
+        "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto", "zero_optimization": {"stage": 3}}))
+    used = used_on_this_machine(cluster, "run: torchrun --nproc-per-node 2 train_with.py hf --output_dir out --max_steps 1 "
+                                         "--report_to none --optim adamw_torch --per_device_train_batch_size 3 "
+                                         "--gradient_accumulation_steps 2 --deepspeed ds.json\n")
+    assert used["type"] == "DEEPSPEED" and used["stage"] == 3 and used["dtype"] == "torch.float32"
+    assert used["processes"] == used["ranks"] == 2
+    assert (used["global"], used["micro"], used["accumulate"], used["samples"]) == (12, 3, 2, 12)
+
+
+def test_deepspeed_of_accelerate_trains_alone_on_the_cpu_and_not_in_a_world(cluster):
+    lines = "trainer: accelerate\nstrategy: zero2\nbatch: {global: 8, micro: 2}\nrun: python train_with.py accelerate\n"
+    used = used_on_this_machine(cluster, lines, procs=1)
+    assert used["type"] == "DEEPSPEED" and used["stage"] == 2 and used["ranks"] == used["processes"] == 1
+    assert (used["global"], used["micro"], used["accumulate"], used["passes"]) == (8, 2, 4, 4)
+    (cluster.work / "job.yaml").write_text(CPU_JOB.format(venv=VENV, procs=2, lines=lines))
+    assert "forms no world" in cluster.launch("submit", "job.yaml", code=3).stderr
+    (cluster.work / "job.yaml").write_text(CPU_JOB.format(venv=VENV, procs=2, lines=lines.replace("zero2", "fsdp")))
+    assert "FSDP for GPUs only" in cluster.launch("submit", "job.yaml", code=3).stderr
 
 
 def test_a_file_that_contradicts_a_flag_stops_with_both_values(planned, tmp_path):

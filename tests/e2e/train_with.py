@@ -134,7 +134,7 @@ def with_fsdp():
 
 
 def with_hf(flags):
-    if "ACCELERATE_USE_DEEPSPEED" in os.environ:
+    if "ACCELERATE_USE_DEEPSPEED" in os.environ or "--deepspeed" in flags:
         import_deepspeed()
     import transformers.training_args
     from transformers import HfArgumentParser, Trainer, TrainingArguments
