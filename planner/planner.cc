@@ -392,6 +392,10 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   plan.device_reason = DeviceReason(demand, plan.device_name);
   plan.world_size = layout.world_size;
   plan.processes = {layout.world_size, layout.nodes[0].processes, layout.cpus_per_process};
+  // torchrun stands in for accelerate inside a text on a CPU: its ranks get what that would set.
+  const bool stands_in = demand.device == DeviceClass::kCpu && layout.world_size > 1;
+  if (stands_in && line.accelerate && line.start == StartKind::kPerNode)
+    line.env = AccelerateEnvironment(*line.accelerate);
   LAUNCH_ASSIGN_OR_RETURN(const UserChoices choices, ReadUserChoices(spec, input.context, line));
   AppendDebugFlags(choices, line);
   LAUNCH_ASSIGN_OR_RETURN(const StrategyChoice strategy,

@@ -92,5 +92,24 @@ TEST(CpuTrainers, AScriptInsideATextIsTold) {
   EXPECT_TRUE(Contains(finding->says, "--use_cpu True")) << finding->says;
 }
 
+TEST(CpuTrainers, ALineOfAccelerateMeansTheSameInsideAScript) {
+  const std::string line =
+      "accelerate launch --config_file a.yaml --num_cpu_threads_per_process 3 t.py";
+  const std::map<std::string, std::string> files = {
+      {"a.yaml",
+       "distributed_type: MULTI_CPU\nnum_machines: 1\nnum_processes: 2\n"
+       "use_cpu: true\ndynamo_config:\n  dynamo_backend: INDUCTOR\n"},
+      {"t.sh", line + "\n"}};
+  for (const std::string& run : {line, std::string("bash t.sh")}) {
+    const auto made = Planned(CpuJob(run), files);
+    ASSERT_TRUE(made) << ErrorOf(made);
+    const auto& env = made->plan.assignments[0].env;
+    ASSERT_EQ(env.count("ACCELERATE_DYNAMO_BACKEND"), 1u) << run;
+    EXPECT_EQ(env.at("ACCELERATE_DYNAMO_BACKEND"), "INDUCTOR");
+    EXPECT_EQ(env.at("OMP_NUM_THREADS"), "3") << run;
+    EXPECT_EQ(env.at("ACCELERATE_USE_CPU"), "true");
+  }
+}
+
 }  // namespace
 }  // namespace launch::testing
