@@ -74,7 +74,10 @@ class Place:
         flags = [f"--num_machines={self.nodes}", f"--num_processes={self.nodes * self.per_node}",
                  f"--machine_rank={self.node}", f"--main_process_port={self.port}"]
         if self.nodes > 1:
-            flags += [f"--main_process_ip={self.address}", "--rdzv_backend=static"]
+            # DeepSpeed's own ways to other nodes would start the job once more from each of them,
+            # and leave the environment, secrets too, in ~/.deepspeed_env.
+            flags += [f"--main_process_ip={self.address}", "--rdzv_backend=static", "--same_network",
+                      "--deepspeed_multinode_launcher=standard"]
         return flags
 
 

@@ -573,6 +573,26 @@ def test_a_launcher_that_the_job_names_starts_the_real_program_once_per_node(clu
     assert out.count("--x") == 4 and out.count("--local_rank=") == (4 if launcher == "deepspeed" else 0), out
 
 
+def test_deepspeed_of_accelerate_is_held_to_the_plan_on_several_nodes(cluster):
+    for needed in ("accelerate", "deepspeed"):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed: scripts/dependencies.sh names it")
+    cluster.up("--nodes", "2")
+    cluster.write("train.py", RANKS)
+    # As on GPUs: on a CPU the plan refuses what it can read of this, and torchrun stands in for accelerate.
+    cluster.write("train.sh", "set -e\nexport LAUNCH_DEVICE=cuda\n"
+                              "accelerate launch --use_deepspeed --num_machines 2 --num_processes 4 train.py --die\n")
+    job = cluster.write("job.yaml", JOB.format(venv=VENV, run="bash $(echo train.sh)") +
+                        f"launcher: node\nprocs_per_node: 2\nenv: {{HOME: {cluster.work}}}\n")
+    number = cluster.launch("submit", job, "--wait", code=33, timeout=240).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    assert "first failing rank of accelerate: 3 (local rank 1): exit 33" in out, out
+    assert out.count("first failing rank") == 1, out
+    (attempt,) = cluster.status(number)["attempts"]
+    assert attempt["first_failed_rank"] == 3 and cluster.json("why", number)["rank"] == 3
+    assert not (cluster.work / ".deepspeed_env").exists(), "the environment, secrets too, in clear"
+
+
 DUMP = """\
 import json, os
 os.write(1, ("ENV " + json.dumps(dict(os.environ)) + "\\n").encode())
