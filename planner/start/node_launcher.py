@@ -25,6 +25,8 @@ ACCELERATE_PLACEMENT = {
     "rdzv_backend", "rdzv_conf", "same_network", "gpu_ids", "deepspeed_hostfile",
     "deepspeed_inclusion_filter", "deepspeed_exclusion_filter", "deepspeed_multinode_launcher",
 }
+# With it accelerate ends with 1, whatever the rank's exit code was.
+ACCELERATE_LEFT_OUT = {"quiet"}
 # DeepSpeed's launcher makes its parser inside a function: (flags with a value, switches).
 DEEPSPEED_VALUES = {
     "--hostfile", "-H", "--include", "-i", "--exclude", "-e", "--num_nodes", "--num_gpus",
@@ -257,7 +259,8 @@ def accelerate_launch(place, real, argv, verb=()):
     from accelerate.commands.launch import launch_command_parser
     parser = launch_command_parser()
     counts = {"num_processes": "", "num_machines": ""}
-    kept, replaced, script = split(parser, argv, ACCELERATE_PLACEMENT, counts)
+    kept, replaced, script = split(parser, argv, ACCELERATE_PLACEMENT | ACCELERATE_LEFT_OUT, counts)
+    replaced = [name for name in replaced if name not in ACCELERATE_LEFT_OUT]
     hold_count(place, asked_of_accelerate(place, counts, parser.parse_args(kept + script)))
     note(place, "accelerate", replaced)
     together = place.nodes * place.per_node > 1

@@ -593,6 +593,18 @@ def test_deepspeed_of_accelerate_is_held_to_the_plan_on_several_nodes(cluster):
     assert not (cluster.work / ".deepspeed_env").exists(), "the environment, secrets too, in clear"
 
 
+def test_a_quiet_accelerate_ends_as_its_rank_did(cluster):
+    if importlib.util.find_spec("accelerate") is None:
+        pytest.skip("accelerate is not installed: scripts/dependencies.sh names it")
+    cluster.up()
+    cluster.write("die.py", "import os\nos._exit(33)\n")
+    cluster.write("train.sh", "accelerate launch --quiet --num_processes 1 die.py\n")
+    job = cluster.write("job.yaml", JOB.format(venv=VENV, run="bash train.sh").replace("nodes: 2", "nodes: 1"))
+    number = cluster.launch("submit", job, "--wait", code=33, timeout=180).stdout.strip()
+    out = cluster.launch("logs", number, "--no-prefix").stdout
+    assert "launch: num_processes of the accelerate call" in out, out
+
+
 DUMP = """\
 import json, os
 os.write(1, ("ENV " + json.dumps(dict(os.environ)) + "\\n").encode())
