@@ -278,6 +278,12 @@ def accelerate_launch(place, real, argv, verb=()):
     return start(real, "accelerate.commands.accelerate_cli" if verb else "accelerate.commands.launch", words)
 
 
+def included(text):
+    """Devices of a node in `--include`: NODE:0,1@NODE:2,3; "" where it names nodes only."""
+    lists = [host.partition(":")[2].split(",") for host in text.split("@") if ":" in host]
+    return str(max(len(set(devices) - {""}) for devices in lists)) if lists else ""
+
+
 def deepspeed(place, real, argv):
     """Its launcher would set its own devices and reach other nodes by ssh: torchrun starts the
     ranks, with the argument --local_rank that DeepSpeed's launcher gives."""
@@ -285,7 +291,9 @@ def deepspeed(place, real, argv):
     replaced, module, python, local_rank, asked = [], False, True, True, ""
     i = 0
     while i < len(argv) and argv[i].startswith("-"):
-        name, glued, _ = argv[i].partition("=")
+        name, glued, value = argv[i].partition("=")
+        if name in DEEPSPEED_VALUES and not glued:
+            value = argv[i + 1] if i + 1 < len(argv) else ""
         if name in DEEPSPEED_REFUSED:
             stop(f"deepspeed {name} inside run cannot be held to the plan; leave it out")
         module = module or name == "--module"
@@ -293,8 +301,10 @@ def deepspeed(place, real, argv):
         local_rank = local_rank and name != "--no_local_rank"
         if name not in ("--module", "--no_python", "--no_local_rank"):
             replaced.append(name.lstrip("-"))
-        if name == "--num_gpus":
-            asked = argv[i].partition("=")[2] if glued else argv[i + 1] if i + 1 < len(argv) else ""
+        if name in ("--num_gpus", "--num_accelerators"):
+            asked = value
+        elif name in ("--include", "-i"):
+            asked = asked or included(value)
         i += 2 if name in DEEPSPEED_VALUES and not glued else 1
     script = argv[i:]
     if not script:

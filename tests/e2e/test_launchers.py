@@ -605,6 +605,27 @@ def test_a_quiet_accelerate_ends_as_its_rank_did(cluster):
     assert "launch: num_processes of the accelerate call" in out, out
 
 
+def test_devices_that_a_deepspeed_call_includes_are_a_count(monkeypatch, capfd):
+    launcher = node_launcher()
+    place = launcher.Place({"NNODES": "1", "NPROC_PER_NODE": "1", "NODE_RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "1"})
+    started = []
+    monkeypatch.setattr(launcher, "run_module", lambda module, argv: started.append(argv))
+
+    def called(*words):
+        monkeypatch.setenv("LAUNCH_OPEN_COUNT", "1")
+        launcher.deepspeed(place, "", [*words, "t.py"])
+
+    for words in (["--include", "localhost:0,1"], ["-i", "localhost:2,3"], ["--include=a:0,1@b:0,1"],
+                  ["--num_accelerators", "2"], ["--num_gpus=2"], ["--include", "localhost:0", "--num_gpus", "2"]):
+        with pytest.raises(SystemExit):
+            called(*words)
+        assert "asks for 2 processes on each node, and the plan has 1" in capfd.readouterr().err, words
+    assert not started
+    for words in (["--include", "localhost:3"], ["--include", "a@b"], ["--include", "localhost:"], ["--exclude", "a:0,1"], []):
+        called(*words)
+    assert len(started) == 5
+
+
 DUMP = """\
 import json, os
 os.write(1, ("ENV " + json.dumps(dict(os.environ)) + "\\n").encode())
