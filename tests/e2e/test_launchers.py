@@ -557,7 +557,7 @@ def test_the_exit_code_of_the_first_failing_rank_survives_the_other_launchers(cl
 
 
 @pytest.mark.parametrize("launcher", CALLS)
-def test_a_launcher_that_the_job_names_starts_the_real_program_once_per_node(cluster, launcher):
+def test_a_launcher_that_the_job_names_is_called_once_per_node_for_the_ranks_of_the_plan(cluster, launcher):
     if importlib.util.find_spec(launcher) is None:
         pytest.skip(f"{launcher} is not installed: scripts/dependencies.sh names it")
     cluster.up("--nodes", "2")
