@@ -16,7 +16,8 @@ constexpr const char* kOrder[] = {
     "device",   "cpus",    "memory",     "nodelist",   "exclude_nodes", "constraints",
     "strategy", "offload", "precision",  "batch",      "time",          "begin",
     "priority", "array",   "depends_on", "retry",      "checkpoint",    "workdir",
-    "conda",    "venv",    "env",        "setup",      "launcher",      "run"};
+    "conda",    "venv",    "image",      "mounts",     "env",           "setup",
+    "launcher", "run"};
 
 // Words that other YAML readers turn into something else, and texts that are no plain scalar.
 std::string Scalar(const std::string& value) {

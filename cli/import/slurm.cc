@@ -6,6 +6,7 @@
 #include "cli/begin_time.h"
 #include "cli/import/import.h"
 #include "cli/import/processes.h"
+#include "cli/import/pyxis.h"
 #include "cli/import/slurm_commands.h"
 #include "cli/import/slurm_options.h"
 #include "cli/job_reader.h"
@@ -19,6 +20,10 @@ namespace launch {
 namespace {
 
 using Options = std::map<std::string, SlurmOption>;
+
+bool IsPyxis(std::string_view option) {
+  return option.starts_with("container-") || option.starts_with("no-container-");
+}
 
 // ---- what is asked for ----
 
@@ -110,11 +115,11 @@ void Devices(const Options& options, JobFileDraft& draft) {
   }
 }
 
-// "4G" as "4GiB"; a bare number of Slurm's is MiB.
+// "4G", "4gb" as "4GiB", for Slurm looks at the first letter; a bare number of its is MiB.
 std::string MemoryText(const std::string& memory) {
-  const bool unit = std::isalpha(static_cast<unsigned char>(memory.back())) != 0;
-  return unit ? memory.substr(0, memory.size() - 1) + Upper(memory.substr(memory.size() - 1)) + "iB"
-              : memory + "MiB";
+  const std::size_t unit = memory.find_first_not_of("0123456789.");
+  return unit == std::string::npos ? memory + "MiB"
+                                   : memory.substr(0, unit) + Upper(memory.substr(unit, 1)) + "iB";
 }
 
 // Memory for each core or GPU as that of a node; `units` 0 = how many a node gives is not written.
@@ -138,7 +143,14 @@ std::int64_t GpusPerNode(const Options& options) {
     const auto count = Gpus(text.substr(0, text.find(',')), name == std::string_view("gres"));
     if (!text.empty() && count) return ParseInt(count->substr(count->rfind(':') + 1)).value_or(0);
   }
-  return 0;
+  // Of all tasks, or of the job: known for a node where the tasks of one are, or it is the only
+  // one.
+  const std::string task = ValueOf(options, "gpus-per-task");
+  if (const auto tasks = TasksPerNode(options); !task.empty())
+    return ParseInt(task.substr(task.rfind(':') + 1)).value_or(0) * tasks.value_or(0);
+  const std::string total = ValueOf(options, "gpus");
+  if (total.empty() || NumberOf(options, "nodes") != 1) return 0;
+  return ParseInt(total.substr(total.rfind(':') + 1)).value_or(0);
 }
 
 bool HasSeveralGpus(const Options& options) {
@@ -154,6 +166,15 @@ void Cores(const Options& options, JobFileDraft& draft) {
   const auto per_task = NumberOf(options, "cpus-per-task");
   const std::int64_t tasks = TasksPerNode(options).value_or(1);
   if (per_task) draft.Set("cpus", std::to_string(*per_task * tasks));
+  const std::string cores = ValueOf(options, "cpus-per-gpu");
+  const std::int64_t per_node = ParseInt(cores).value_or(0) * GpusPerNode(options);
+  if (!per_task && per_node > 0) {
+    draft.Set("cpus", std::to_string(per_node));
+    draft.Note("cpus-per-gpu " + cores + " became the " + std::to_string(per_node) +
+               " cores of a node");
+  } else if (!cores.empty()) {
+    draft.Note("cpus-per-gpu " + cores + " is dropped: write cpus, which are those of a node");
+  }
   const std::string memory = ValueOf(options, "mem");
   const std::string per_cpu = ValueOf(options, "mem-per-cpu");
   const std::string per_gpu = ValueOf(options, "mem-per-gpu");
@@ -163,8 +184,10 @@ void Cores(const Options& options, JobFileDraft& draft) {
     PerUnit("mem-per-gpu", per_gpu, GpusPerNode(options), draft);
   } else if (memory == "0") {
     draft.Note("mem=0 means all of a node: launch sets no limit unless memory is written");
-  } else if (!memory.empty()) {
+  } else if (!memory.empty() && ParseBytes(MemoryText(memory))) {
     draft.Set("memory", MemoryText(memory));
+  } else if (!memory.empty()) {
+    draft.Note("mem " + memory + " is dropped: it is no size; write memory");
   }
 }
 
@@ -271,16 +294,15 @@ Result<void> Policies(const Options& options, JobFileDraft& draft) {
     }
   }
   constexpr const char* kDropped[] = {
-      "account",      "comment",     "contiguous",     "cpus-per-gpu", "deadline",
-      "distribution", "gpu-bind",    "hint",           "licenses",     "mail-type",
-      "mail-user",    "nice",        "ntasks-per-gpu", "partition",    "priority",
-      "qos",          "reservation", "switches",       "wckey"};
+      "account",   "comment",  "contiguous", "deadline",    "distribution", "gpu-bind",
+      "hint",      "licenses", "mail-type",  "mail-user",   "nice",         "ntasks-per-gpu",
+      "partition", "priority", "qos",        "reservation", "switches",     "wckey"};
   for (const char* name : kDropped)
     if (options.contains(name))
       draft.Note(std::string(name) + " " + ValueOf(options, name) +
                  " is dropped: this version has nothing like it");
   for (const auto& [name, option] : options) {
-    if (!IsSbatchOption(name))
+    if (!IsSbatchOption(name) && !IsPyxis(name))
       draft.Note("line " + std::to_string(option.line) + ": #SBATCH " +
                  (name.size() == 1 ? "-" : "--") + name + " is not supported: it is left out");
   }
@@ -308,6 +330,7 @@ void Processes(const Options& options, const SrunUse& srun, const std::string& r
   }
   auto tasks = TasksPerNode(options);
   if (!tasks && !options.contains("nodes")) tasks = NumberOf(options, "ntasks");
+  if (tasks == 1 && srun.launcher) return;
   if (tasks) {
     draft.Set("procs_per_node", std::to_string(*tasks));
   } else if (python && HasSeveralGpus(options)) {
@@ -345,6 +368,19 @@ Result<Imported> ImportSlurm(std::string_view text, const std::string& path) {
   while (!run.empty() && run.front() == '\n') run.erase(0, 1);
   if (!run.empty()) draft.Block("run", run);
   Processes(options, srun, run, draft);
+  PyxisOptions container;
+  for (const auto& [name, option] : options) {
+    if (IsPyxis(name)) container.emplace_back(name, option.value);
+  }
+  container.insert(container.end(), srun.container.begin(), srun.container.end());
+  TakePyxis(container, draft);
+  const bool none = std::ranges::none_of(
+      std::initializer_list<const char*>{"gpus-per-node", "gres", "gpus-per-task", "gpus"},
+      [&](const char* name) { return options.contains(name); });
+  if (none && srun.launcher && !options.contains("exclusive"))
+    draft.Note(
+        "no option asks for GPUs: gpus is 0, and run calls a launcher; write how many each "
+        "node has");
   return std::move(draft).Finish("Slurm script", path);
 }
 

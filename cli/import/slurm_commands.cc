@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/text.h"
+#include "planner/line/launch_line.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/shell_text.h"
 #include "planner/line/shell_values.h"
@@ -104,7 +105,23 @@ struct Srun {
   bool cut = true;        // false: flags and command come out of one variable
   bool counts = false;    // says how many tasks
   bool guessed = false;   // its command is a variable that is not known here
+  PyxisOptions container;
 };
+
+// "--container-image=X" and "--no-container-mount-home" with the word behind it.
+void TakeContainerFlag(const ShellWord& flag, const ShellWord* next, const KnownVariables& known,
+                       PyxisOptions& options) {
+  const std::string_view text = flag.value;
+  if (!text.starts_with("--container-") && !text.starts_with("--no-container-")) return;
+  const std::size_t equals = text.find('=');
+  std::string name(text.substr(2, equals == std::string_view::npos ? equals : equals - 2));
+  std::string value;
+  if (equals != std::string_view::npos)
+    value = FixedValue(flag, known).value_or(flag.value).substr(equals + 1);
+  else if (next != nullptr && TakesValue(text))
+    value = FixedValue(*next, known).value_or(next->value);
+  options.emplace_back(std::move(name), std::move(value));
+}
 
 // "if srun --ntasks 4 $FLAGS CMD": absent where there is no srun in front.
 std::optional<Srun> FindSrun(const std::vector<ShellWord>& words, const KnownVariables& known) {
@@ -128,6 +145,8 @@ std::optional<Srun> FindSrun(const std::vector<ShellWord>& words, const KnownVar
     const std::string& flag = given[at].first.value;
     ++at;
     if (flag == "--") break;
+    TakeContainerFlag(given[at - 1].first, at < given.size() ? &given[at].first : nullptr, known,
+                      srun.container);
     srun.counts = srun.counts || flag.starts_with("-n") || flag.starts_with("--ntasks");
     if (TakesValue(flag)) ++at;
   }
@@ -283,6 +302,10 @@ void Count(const Srun& srun, bool per_task, SrunUse& use) {
   use.any = true;
   use.per_task = use.per_task || per_task;
   use.counts = use.counts || (per_task && srun.counts);
+  for (const auto& option : srun.container) {
+    if (std::ranges::find(use.container, option) == use.container.end())
+      use.container.push_back(option);
+  }
 }
 
 std::string Plain(const ShellScript& script, const Lines& lines, SrunUse& use,
@@ -428,6 +451,12 @@ bool HasLauncher(std::string_view body) {
   });
 }
 
+// As the job's `run` is read: `bash -c "$CMD"` may call a launcher, too.
+bool StartsItself(const std::string& run) {
+  const Result<LaunchLine> line = ReadLaunchLine(run, {});
+  return line ? line->launcher != LauncherKind::kProcess : HasLauncher(run);
+}
+
 std::string Renamed(std::string text, bool by_node, JobFileDraft& draft) {
   for (const auto& twin : kTwins) {
     const std::string_view to = TwinOf(twin, by_node);
@@ -487,7 +516,6 @@ void NoteLeft(const SlurmScript& script, const std::string& run, JobFileDraft& d
 std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, SrunUse& use,
                           JobFileDraft& draft) {
   const Lines lines(script);
-  const bool by_node = tasks_per_node == 1 && HasLauncher(script.body);
   const Result<ShellScript> read = ReadShell(script.body);
   std::string text;
   if (!read) {
@@ -504,6 +532,8 @@ std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node
   }
   ReplaceHostnames(text, draft);
   ReplaceHeadAddress(text, draft);
+  use.launcher = StartsItself(text);
+  const bool by_node = tasks_per_node == 1 && (use.launcher || HasLauncher(script.body));
   text = Renamed(std::move(text), by_node, draft);
   NoteLeft(script, text, draft);
   return text;

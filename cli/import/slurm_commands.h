@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/import/import.h"
+#include "cli/import/pyxis.h"
 #include "cli/import/slurm_options.h"
 
 namespace launch {
@@ -13,6 +14,8 @@ struct SrunUse {
   bool any = false;
   bool per_task = false;  // it started something once per task that is no launcher
   bool counts = false;    // it says itself how many tasks: -n, --ntasks, --ntasks-per-node
+  bool launcher = false;  // the text calls what starts its own processes, maybe by a variable
+  PyxisOptions container;
 };
 
 // Without srun in front of commands and without the search for a master, with our names for Slurm's

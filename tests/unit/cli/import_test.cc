@@ -459,5 +459,108 @@ TEST(ImportSlurm, WhatIsNotUnderstoodIsToldWithItsLine) {
   EXPECT_FALSE(Says(*imported, "line 7"));
 }
 
+// `--mem 10GB` of a thesis' array of jobs, `512gb` of LLM-Shearing, `64000MB` of a cluster's page.
+TEST(ImportSlurm, MemoryMayHaveAByteBehindItsUnit) {
+  const auto memory = [](const std::string& option) {
+    return Read(ImportText("#SBATCH -N 1\n#SBATCH " + option + "\npython t.py\n", "j.sh"))
+        .memory_bytes.value_or(Amount{})
+        .value;
+  };
+  EXPECT_EQ(memory("--mem 10GB"), 10ull << 30);
+  EXPECT_EQ(memory("--mem=512gb"), 512ull << 30);
+  EXPECT_EQ(memory("--mem=64000MB"), 64000ull << 20);
+  EXPECT_EQ(memory("--mem=4g"), 4ull << 30);
+  EXPECT_EQ(memory("--mem=2000"), 2000ull << 20);
+  EXPECT_EQ(memory("--mem-per-cpu=2GB --cpus-per-task=4"), 8ull << 30);
+  const auto none = ImportText("#SBATCH -N 1\n#SBATCH --mem=plenty\npython t.py\n", "j.sh");
+  EXPECT_FALSE(Read(none).memory_bytes);
+  EXPECT_TRUE(Says(*none, "mem plenty is dropped"));
+}
+
+TEST(ImportSlurm, WhatIsPerGpuIsMultiplied) {
+  const auto imported = ImportText(
+      "#SBATCH --gpus=4 --nodes=1\n#SBATCH --mem-per-gpu=40G\n#SBATCH --cpus-per-gpu=32\n"
+      "python t.py\n",
+      "j.sh");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.cpus.value_or(Amount{}).value, 128u);
+  EXPECT_EQ(spec.memory_bytes->value, 160ull << 30);
+  EXPECT_TRUE(Says(*imported, "cpus-per-gpu 32 became"));
+  const auto open = ImportText("#SBATCH --gpus=4 -N 2 --cpus-per-gpu=8\npython t.py\n", "j.sh");
+  EXPECT_FALSE(Read(open).cpus);
+  EXPECT_TRUE(Says(*open, "cpus-per-gpu 8 is dropped: write cpus"));
+}
+
+// The template of ml-engineering's launchers and of BigScience's trainings.
+TEST(ImportSlurm, ALauncherInAVariableCountsItsProcessesItself) {
+  const std::string head = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:8\n";
+  const auto torchrun = ImportText(head + R"(GPUS_PER_NODE=8
+NNODES=$SLURM_NNODES
+LAUNCHER="python -u -m torch.distributed.run --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES \
+    --node_rank \$SLURM_PROCID --rdzv_endpoint $MASTER_ADDR:$MASTER_PORT"
+export CMD="$LAUNCHER torch-distributed-gpu-test.py"
+SRUN_ARGS="--wait=60 --kill-on-bad-exit=1"
+srun $SRUN_ARGS bash -c "$CMD" 2>&1 | tee -a log.txt
+)",
+                                   "j.slurm");
+  EXPECT_FALSE(Read(torchrun).procs_per_node) << torchrun->yaml;
+  EXPECT_NE(torchrun->yaml.find("--node_rank \\$NODE_RANK"), std::string::npos) << torchrun->yaml;
+  const auto accelerate = ImportText(head + R"(
+LAUNCHER="python -u -m accelerate.commands.launch --num_processes 16 --num_machines 2 \
+    --machine_rank \$SLURM_PROCID"
+export CMD="$LAUNCHER t.py"
+srun bash -c "$CMD"
+)",
+                                     "j.slurm");
+  EXPECT_FALSE(Read(accelerate).procs_per_node) << accelerate->yaml;
+  EXPECT_NE(accelerate->yaml.find("--machine_rank \\$NODE_RANK"), std::string::npos);
+  const auto composer = ImportText(head + "srun composer llmshearing/train.py a.yaml\n", "j.slurm");
+  EXPECT_FALSE(Read(composer).procs_per_node) << composer->yaml;
+  // A task for each node of a program that is no launcher.
+  const auto plain =
+      ImportText(head + "CMD=\"python -u t.py\"\nsrun bash -c \"$CMD\"\n", "j.slurm");
+  EXPECT_EQ(Read(plain).procs_per_node, 1) << plain->yaml;
+}
+
+TEST(ImportSlurm, ContainersOfPyxisBecomeImageAndMounts) {
+  const auto imported = ImportText(R"(#SBATCH --nodes=2
+#SBATCH --gpus-per-node=8
+#SBATCH --ntasks-per-node=1
+srun --container-image=nvcr.io#nvidia/pytorch:24.01-py3 \
+     --container-mounts=/data:/data,/checkpoints:/ck:ro \
+     --container-workdir=/workspace --no-container-mount-home \
+     torchrun --nnodes=$SLURM_NNODES --nproc_per_node=8 train_fsdp.py
+)",
+                                   "j.sh");
+  const JobSpec spec = Read(imported);
+  EXPECT_EQ(spec.image, "nvcr.io/nvidia/pytorch:24.01-py3");
+  ASSERT_EQ(spec.mounts.size(), 2u);
+  EXPECT_EQ(spec.mounts[0].source, "/data");
+  EXPECT_FALSE(spec.mounts[0].read_only);
+  EXPECT_EQ(spec.mounts[1].target, "/ck");
+  EXPECT_TRUE(spec.mounts[1].read_only);
+  EXPECT_EQ(spec.run, "torchrun --nnodes=$NNODES --nproc_per_node=8 train_fsdp.py\n");
+  EXPECT_TRUE(Says(*imported, "container-workdir /workspace is dropped"));
+  EXPECT_TRUE(Says(*imported, "no-container-mount-home is dropped"));
+
+  const auto squashed = ImportText(
+      "#SBATCH -N 1\n#SBATCH --container-image=/lustre/x/scene_occ.sqsh\nIMAGES=/img\n"
+      "srun --container-image=$IMAGES/b.sqsh --container-mounts $HERE:/w python a.py\n",
+      "j.sh");
+  EXPECT_EQ(Read(squashed).image, "/lustre/x/scene_occ.sqsh");
+  EXPECT_TRUE(Says(*squashed, "container-image /img/b.sqsh is dropped: a job has one image"));
+  EXPECT_TRUE(Says(*squashed, "container-mounts $HERE:/w is dropped: its value is not known"));
+  EXPECT_FALSE(Says(*squashed, "#SBATCH --container-image is not supported"));
+}
+
+// A script of two lines for ViT on one node, which asks Slurm for nothing.
+TEST(ImportSlurm, ALauncherWithoutAnOptionForGpusIsSaid) {
+  const std::string run = "torchrun --nnodes=1 --nproc_per_node=8 torchrun.py --epochs 30\n";
+  const auto none = ImportText("#SBATCH --job-name=vit8\n" + run, "j.sh");
+  EXPECT_TRUE(Says(*none, "no option asks for GPUs: gpus is 0, and run calls a launcher"));
+  EXPECT_FALSE(Says(*ImportText("#SBATCH --gres=gpu:8\n" + run, "j.sh"), "no option asks"));
+  EXPECT_FALSE(Says(*ImportText("#SBATCH -N 1\npython t.py\n", "j.sh"), "no option asks"));
+}
+
 }  // namespace
 }  // namespace launch
