@@ -5,6 +5,7 @@
 #include "cli/conda_names.h"
 #include "cli/debug_run.h"
 #include "cli/shell_syntax.h"
+#include "planner/line/pasted_text.h"
 #include "preflight/preflight.h"
 
 namespace launch {
@@ -84,7 +85,10 @@ Result<PreparedJob> PrepareJob(const App& app, const JobArguments& arguments) {
   LAUNCH_ASSIGN_OR_RETURN(ReadJob job, arguments.Read(app, cwd));
   for (const std::string& notice : job.notices) app.Note("notice: " + notice);
   const std::string from = arguments.file.empty() ? "command line" : arguments.file;
-  LAUNCH_RETURN_IF_ERROR(CheckShellSyntax({"run", job.spec.run, from, job.source}));
+  if (Result<void> read = CheckShellSyntax({"run", job.spec.run, from, job.source}); !read) {
+    LAUNCH_RETURN_IF_ERROR(CheckPasted(job.spec.run));  // says more
+    return Unexpected(read.error());
+  }
   LAUNCH_RETURN_IF_ERROR(CheckShellSyntax({"setup", job.spec.setup, from, job.source}));
   if (!job.spec.conda.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(job.spec.conda, CondaPrefix(job.spec.conda, ReadCondaFacts()));

@@ -44,7 +44,7 @@ class LineReader {
                   "write `launcher: process` if the program reads RANK and WORLD_SIZE");
     }
     LAUNCH_RETURN_IF_ERROR(CheckContinuations());
-    LAUNCH_RETURN_IF_ERROR(CheckPasted(script_));
+    LAUNCH_RETURN_IF_ERROR(CheckPasted(text, script_));
     const bool open = options_.launcher == LauncherKind::kAuto;
     if (!open && options_.launcher != LauncherKind::kProcess) {
       return ReadNodeLine(text, script_, options_, "launcher: " + Kind());
@@ -441,6 +441,7 @@ class LineReader {
                       " does not take for `-`: it would be the script",
                   "write `-` or `--`");
     }
+    LAUNCH_RETURN_IF_ERROR(CheckScriptWord(place, arguments));
     line_.launcher = place.kind;
     line_.place = prefix_.place();
     line_.procs = arguments.procs;
@@ -484,6 +485,23 @@ class LineReader {
       line_.read.push_back("interpreter " + place.launcher.interpreter + " of the line");
     }
     return std::move(line_);
+  }
+
+  // A page's dots, or the launcher once more.
+  Result<void> CheckScriptWord(const Place& place, const LauncherArguments& arguments) const {
+    const std::vector<ShellWord>& words = Main().words;
+    const ShellWord& script = words[arguments.script];
+    const std::string launcher(ToString(place.kind));
+    if (script.value == "...") return PlaceholderLeft(script.raw);
+    const bool again =
+        !arguments.no_python && !arguments.module &&
+        (FindTorchrun(words, arguments.script) || FindDeepspeed(words, arguments.script) ||
+         FindAccelerate(words, arguments.script));
+    if (!again) return {};
+    return Fail(ErrorCode::kInvalidArgument,
+                "run: `" + script.raw + "` stands where " + launcher +
+                    " takes its script: the line has two launchers",
+                "leave one of them out");
   }
 
   // The interpreter that the node fills in.

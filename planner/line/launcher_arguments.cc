@@ -1,8 +1,10 @@
 #include "planner/line/launcher_arguments.h"
 
 #include <algorithm>
+#include <array>
 
 #include "planner/line/launcher_words.h"
+#include "planner/line/pasted_text.h"
 
 namespace launch {
 namespace {
@@ -43,6 +45,12 @@ WrittenFlag FlagOf(const FlagSyntax& syntax, const std::string& text) {
   WrittenFlag flag{RuleOf(syntax, text.substr(2, equals - 2)), std::nullopt};
   if (equals != std::string::npos) flag.glued = text.substr(equals + 1);
   return flag;
+}
+
+bool IsCount(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kCounts = {
+      "nnodes", "nproc_per_node", "num_nodes", "num_gpus", "num_machines", "num_processes"};
+  return std::find(kCounts.begin(), kCounts.end(), name) != kCounts.end();
 }
 
 }  // namespace
@@ -102,6 +110,9 @@ Result<std::size_t> WalkFlags(
                     "write " + text + "=VALUE");
       }
     }
+    if (IsCount(flag.rule->name) && IsPlaceholder(value.value))
+      return PlaceholderLeft(text.substr(0, text.find('=')) + (flag.glued ? "=" : " ") +
+                             value.value);
     LAUNCH_RETURN_IF_ERROR(take(*flag.rule, value));
   }
   if (i < words.size()) return i;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "common/text.h"
+#include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 
 namespace launch {
@@ -45,6 +47,157 @@ std::string_view MarkOf(std::string_view word) {
 
 std::string Shown(const ShellWord& word) { return "`" + word.raw + "`"; }
 
+// ---- prompts ----
+
+constexpr std::string_view kLineBlanks = " \t";
+
+// "(base) " and the like in front of a prompt: its length.
+std::size_t EnvironmentNames(std::string_view line) {
+  std::size_t at = 0;
+  while (at < line.size() && line[at] == '(') {
+    std::size_t end = at + 1;
+    while (end < line.size() && (IsNameChar(line[end]) || line[end] == '-' || line[end] == '.'))
+      ++end;
+    if (end == at + 1 || end >= line.size() || line[end] != ')') return 0;
+    at = std::min(line.find_first_not_of(kLineBlanks, end + 1), line.size());
+  }
+  return at;
+}
+
+// Names of programs that a text for a terminal begins with: `> torchrun` writes no such file.
+bool IsCommonProgram(std::string_view word) {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "torchrun", "accelerate", "deepspeed", "bash", "sh", "uv", "cd", "export"};
+  return IsPython(word) || std::find(kNames.begin(), kNames.end(), word) != kNames.end();
+}
+
+// "ana@gpu:~$", "(env)[dir]$", "root@x:/w#", ">" with a command behind it; else empty.
+std::string_view PromptOf(std::string_view line) {
+  if (line.starts_with("> ")) {
+    const std::string_view rest = Trim(line.substr(1));
+    const std::size_t end = rest.find(' ');
+    const bool more = end != std::string_view::npos;
+    return more && IsCommonProgram(rest.substr(0, end)) ? line.substr(0, 1) : std::string_view();
+  }
+  const std::size_t names = EnvironmentNames(line);
+  std::size_t inside = names;
+  if (names < line.size() && line[names] == '[') {
+    const std::size_t close = line.find(']', names);
+    if (close == std::string_view::npos || line[names + 1] == ' ') return {};
+    inside = close + 1;
+  }
+  const std::size_t end = line.find_first_of(kLineBlanks, inside);
+  if (end == std::string_view::npos || end == names) return {};
+  const std::string_view prompt = line.substr(names, end - names);
+  const std::string_view before = prompt.substr(0, prompt.size() - 1);
+  if (before.find_first_of("'\"=;|&<>`$(){}*\\") != std::string_view::npos) return {};
+  const bool bracket = inside > names;
+  const bool dollar = prompt.back() == '$' && (!before.empty() || names > 0);
+  const bool hash =
+      prompt.back() == '#' &&
+      (bracket || (before.find('@') != before.npos && before.find(':') != before.npos));
+  return dollar || hash ? line.substr(0, end) : std::string_view();
+}
+
+Result<void> CheckPrompt(std::string_view text) {
+  int number = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = Trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::string_view prompt = PromptOf(line);
+    if (prompt.empty()) return {};
+    return Fail(ErrorCode::kInvalidArgument,
+                "run: line " + std::to_string(number) + " begins with `" + std::string(prompt) +
+                    "`, which is no program: it is of a terminal's prompt",
+                "leave `" + std::string(prompt) + "` out");
+  }
+  return {};
+}
+
+// ---- <placeholders> ----
+
+bool LooksLikeAName(std::string_view text) {
+  if (text.empty() || kLineBlanks.find(text.back()) != std::string_view::npos) return false;
+  if (std::isalnum(static_cast<unsigned char>(text[0])) == 0 &&
+      std::string_view("/._~").find(text[0]) == std::string_view::npos)
+    return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view(" _-./:=,+~'").find(c) != std::string_view::npos;
+  });
+}
+
+// "num_gpus" and "CONFIG" are no files that a program reads from its standard input.
+bool IsNoFile(std::string_view text) {
+  if (text.find_first_of(" ./") != std::string_view::npos) return false;
+  return text.find('_') != std::string_view::npos ||
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; });
+}
+
+// `<data dir> --out` of the text, which was read as "< data" and "> --out"; else empty. What might
+// be meant as redirections is taken for them: `<in.txt> out.txt`.
+std::string_view PlaceholderOf(std::string_view text, const ShellRedirect& from,
+                               const ShellRedirect& to) {
+  if (!from.raw.starts_with("< ") || from.target.empty() || !to.raw.starts_with("> ")) return {};
+  const bool flag_or_none = to.target.empty() || to.target.starts_with('-');
+  const std::string begin = "<" + from.target;
+  for (std::size_t at = text.find(begin); at != std::string_view::npos;
+       at = text.find(begin, at + 1)) {
+    const std::size_t end = text.find_first_of(">\n", at + begin.size());
+    if (end == std::string_view::npos || text[end] == '\n') continue;
+    const std::string_view inside = text.substr(at + 1, end - at - 1);
+    std::string_view rest = text.substr(end + 1);
+    if (!LooksLikeAName(inside) || rest.starts_with('>')) continue;
+    const std::size_t blanks = std::min(rest.find_first_not_of(kLineBlanks), rest.size());
+    rest.remove_prefix(blanks);
+    const bool ends =
+        rest.empty() || rest.starts_with('\n') || rest.starts_with("\\\n") || rest.starts_with('<');
+    const bool target = blanks > 0 && !to.target.empty() && rest.starts_with(to.target);
+    if (flag_or_none ? ends || target : target && IsNoFile(inside))
+      return text.substr(at, end + 1 - at);
+  }
+  return {};
+}
+
+Result<void> CheckPlaceholders(std::string_view text, const ShellScript& script) {
+  for (const ShellCommand& command : script.commands) {
+    for (std::size_t i = 0; i + 1 < command.redirects.size(); ++i) {
+      const std::string_view found =
+          PlaceholderOf(text, command.redirects[i], command.redirects[i + 1]);
+      if (!found.empty()) return PlaceholderLeft(found);
+    }
+  }
+  return {};
+}
+
+// ---- a lost backslash ----
+
+// "  --lr 1e-4" on a line of its own. In blocks it may be a pattern of `case`.
+Result<void> CheckFlagLines(const ShellScript& script) {
+  if (script.compound) return {};
+  for (std::size_t i = 1; i < script.commands.size(); ++i) {
+    const ShellCommand& before = script.commands[i - 1];
+    const std::vector<ShellWord>& words = script.commands[i].words;
+    if (before.joiner != "\n" || before.words.empty() || words.empty()) continue;
+    const ShellWord& flag = words.front();
+    if (flag.raw.size() < 2 || flag.raw[0] != '-' ||
+        (flag.raw[1] != '-' && !IsLetterAt(flag.raw, 1)))
+      continue;
+    // Behind a line of comment the backslash may well be there.
+    const int last = before.words.back().line;
+    if (last + 1 != flag.line) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                "run: line " + std::to_string(flag.line) + " begins with a flag, " + Shown(flag) +
+                    ": line " + std::to_string(last) + " lacks a backslash at its end",
+                "write \\ at the end of each line that goes on");
+  }
+  return {};
+}
+
 constexpr std::string_view kPastedMark = "\xEF\xBB\xBF";
 
 }  // namespace
@@ -54,7 +207,31 @@ std::string_view WithoutByteOrderMark(std::string_view text) {
   return text;
 }
 
-Result<void> CheckPasted(const ShellScript& script) {
+bool IsPlaceholder(std::string_view value) {
+  if (value == "...") return true;
+  const bool brackets = value.size() > 2 && ((value.front() == '{' && value.back() == '}') ||
+                                             (value.front() == '[' && value.back() == ']'));
+  if (!brackets || !IsNameStart(value[1])) return false;
+  const std::string_view inside = value.substr(1, value.size() - 2);
+  return std::all_of(inside.begin(), inside.end(),
+                     [](char c) { return IsNameChar(c) || c == '-' || c == ' '; });
+}
+
+Unexpected PlaceholderLeft(std::string_view shown) {
+  return Fail(ErrorCode::kInvalidArgument, "run: `" + std::string(shown) + "` is a placeholder",
+              "write the value in its place");
+}
+
+Result<void> CheckPasted(std::string_view text) {
+  LAUNCH_RETURN_IF_ERROR(CheckPrompt(text));
+  const Result<ShellScript> script = ReadShell(text);
+  return script ? CheckPasted(text, *script) : Result<void>();
+}
+
+Result<void> CheckPasted(std::string_view text, const ShellScript& script) {
+  LAUNCH_RETURN_IF_ERROR(CheckPrompt(text));
+  LAUNCH_RETURN_IF_ERROR(CheckPlaceholders(text, script));
+  LAUNCH_RETURN_IF_ERROR(CheckFlagLines(script));
   for (const ShellCommand& command : script.commands) {
     const std::size_t first = PartsOf(command).first;
     if (first >= command.words.size()) continue;

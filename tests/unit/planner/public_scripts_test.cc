@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         PublicLine{"microsoft/Swin-Transformer get_started.md, a place to be filled",
                    "python -m torch.distributed.launch --nproc_per_node <num-of-gpus-to-use> "
                    "--master_port 12345 main.py --eval",
-                   "refused: run: --nproc-per-node is \"12345\""},
+                   "refused: run: `<num-of-gpus-to-use>` is a placeholder"},
         PublicLine{"huggingface/open-r1 README.md",
                    "ACCELERATE_LOG_LEVEL=info accelerate launch --config_file "
                    "recipes/accelerate_configs/zero3.yaml \\\n    src/open_r1/sft.py \\\n    "
