@@ -464,6 +464,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
   Append(plan.warnings, loader.findings);
   Append(plan.warnings, batch.warnings);
   Append(plan.warnings, HardCoded(choices.job, line, input.context.files, plan));
+  if (auto finding = VariablesUnset(spec, plan)) plan.warnings.push_back(std::move(*finding));
   if (auto finding = OnlyNccl(line, input.context.files, plan.device))
     plan.warnings.push_back(std::move(*finding));
   if (auto finding = UnseenCpuTrainer(choices, line, plan))

@@ -6,10 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "planner/line/device_flags.h"
 #include "planner/line/script_flags.h"
 #include "planner/line/script_habits.h"
+#include "planner/line/unset_variables.h"
 #include "planner/model/strategy.h"
 #include "planner/start/environment.h"
 #include "planner/trainer/hf_flags.h"
@@ -337,6 +339,35 @@ Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan) {
                 "run uses $" + use.name + ", which this plan does not set", std::move(hint));
   }
   return {};
+}
+
+std::optional<Finding> VariablesUnset(const JobSpec& spec, const Plan& plan) {
+  if (plan.assignments.empty() || !spec.image.empty()) return std::nullopt;
+  const auto& env = plan.assignments[0].env;
+  const auto has = [&](const std::string& name) {
+    const auto& table = EnvironmentTable();
+    return env.contains(name) || IsOfTheNode(name) || IsContractVariable(name) ||
+           std::ranges::any_of(table, [&](const EnvRule& rule) { return rule.name == name; }) ||
+           std::ranges::any_of(spec.env, [&](const EnvEntry& entry) { return entry.name == name; });
+  };
+  std::vector<std::string> names;
+  std::string first;
+  bool stops = true;
+  for (const UnsetUse& use : NeverSet(spec.run)) {
+    if (has(use.name)) continue;
+    if (first.empty()) first = use.name;
+    names.push_back("$" + use.name);
+    stops = stops && use.stops;
+  }
+  if (names.empty()) return std::nullopt;
+  const bool one = names.size() == 1;
+  return MakeFinding("variables_unset", Severity::kWarning,
+                     "run uses " + Joined(names, ", ") + ", which the job does not set: " +
+                         (stops ? "bash stops there"
+                          : one ? "it is empty"
+                                : "they are empty"),
+                     "write env: {" + first + ": VALUE} in the job, or -e " + first +
+                         " to pass on the value that it has where you submit");
 }
 
 }  // namespace launch

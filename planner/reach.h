@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line,
 
 // A LAUNCH_ variable in run that no rank gets: kInvalidArgument (rulings 42).
 Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan);
+
+// Any other variable in run that nothing sets. An image may have variables of its own.
+std::optional<Finding> VariablesUnset(const JobSpec& spec, const Plan& plan);
 
 enum class BatchReach {
   kFollows,  // the command passes both of our variables on or the DeepSpeed file that has them, its

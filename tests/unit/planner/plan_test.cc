@@ -184,6 +184,27 @@ TEST(Plan, ReadsATorchrunLineForTwoNodes) {
   }
 }
 
+TEST(Plan, VariablesThatTheJobDoesNotSetAreSaid) {
+  JobSpec job =
+      GpuJob(0, "", 1, "python t.py --rank $RANK --data $DATA_DIR --cfg ${CONFIG} $LAUNCH_JOB_ID");
+  const auto said = [&] {
+    const auto run = PlanOn(job, {Node("a")});
+    if (!run) return ErrorOf(run);
+    const Finding* unset = FindingOf(run->plan, "variables_unset");
+    return unset == nullptr ? std::string() : unset->says;
+  };
+  EXPECT_EQ(said(), "run uses $DATA_DIR, $CONFIG, which the job does not set: they are empty");
+  job.env = {{"DATA_DIR", "/d"}};
+  EXPECT_EQ(said(), "run uses $CONFIG, which the job does not set: it is empty");
+  job.image = "a/b:1";  // which may have it
+  EXPECT_EQ(said(), "");
+  job.image.clear();
+  job.run = "torchrun --nproc_per_node=2 t.py ${DATA:?}";
+  EXPECT_EQ(said(), "run uses $DATA, which the job does not set: bash stops there");
+  job.env = {{"DATA", "/d"}};
+  EXPECT_EQ(said(), "");
+}
+
 TEST(CheckSignalLead, RefusesASignalThatWouldComeBeforeTheStart) {
   JobSpec job = Job();
   job.time_limit = Millis{12'000};
