@@ -320,7 +320,7 @@ bool IsHarmless(std::string_view flags) {
   return flags.substr(1).find_first_not_of("Bkrswm") == std::string_view::npos;
 }
 
-bool IsNumber(std::string_view text) {
+bool IsJobCount(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
@@ -344,9 +344,9 @@ std::optional<MakeCall> MakeCallOf(const ShellCommand& command, const KnownVaria
     } else if (value->starts_with("-C") || value->starts_with("-f")) {
       (value->starts_with("-C") ? call.directory : call.file) = value->substr(2);
     } else if (value->starts_with("-j")) {
-      const bool next = value->size() == 2 && more && IsNumber(command.words[i + 1].value);
+      const bool next = value->size() == 2 && more && IsJobCount(command.words[i + 1].value);
       const std::string jobs = next ? command.words[++i].value : value->substr(2);
-      if (!jobs.empty() && !IsNumber(jobs)) return std::nullopt;
+      if (!jobs.empty() && !IsJobCount(jobs)) return std::nullopt;
       call.at_once = jobs != "1";
     } else if (value->starts_with('-') && !IsHarmless(*value)) {
       return std::nullopt;

@@ -10,7 +10,7 @@
 namespace launch {
 namespace {
 
-constexpr std::array<OwnLauncher, 25> kOwnLaunchers = {{
+constexpr std::array<OwnLauncher, 27> kOwnLaunchers = {{
     {.program = "llamafactory-cli"},
     {.program = "axolotl", .procs = "num_processes", .total = true, .launcher_behind = true},
     {.program = "composer",
@@ -42,6 +42,8 @@ constexpr std::array<OwnLauncher, 25> kOwnLaunchers = {{
      .node_rank = "node_rank"},
     {.program = "ns-train", .procs = "machine.num_devices", .sign = "--machine.num-devices"},
     {.program = "rl", .sign = "@"},
+    {.program = "trainer.distribute", .module = true},
+    {.program = "dora", .sign = "-d"},
     {.program = "areal.launcher.local", .module = true},
     {.program = "areal.launcher.ray", .module = true},
     {.program = "areal.launcher.slurm", .module = true},

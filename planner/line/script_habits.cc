@@ -55,6 +55,17 @@ std::optional<int> CountIn(std::string_view text) {
   return static_cast<int>(*number);
 }
 
+// It names the variable elsewhere than where it sets it for its own processes.
+bool Reads(const std::string& text, std::string_view variable) {
+  const std::string quoted = "\"" + std::string(variable) + "\"";
+  for (std::size_t at = text.find(quoted); at != std::string::npos;
+       at = text.find(quoted, at + 1)) {
+    const std::string_view behind = std::string_view(text).substr(at + quoted.size());
+    if (!behind.starts_with("]=") || behind.starts_with("]==")) return true;
+  }
+  return false;
+}
+
 // `environ["X"]=value`, not a comparison.
 bool Assigns(const std::string& text, std::string_view target) {
   for (std::size_t at = text.find(target); at != std::string::npos;
@@ -165,6 +176,31 @@ bool MakesDataParallel(const std::string& squeezed) {
   return false;
 }
 
+bool Imports(const std::string& squeezed, std::string_view module) {
+  const std::string name(module);
+  return std::ranges::any_of(
+      std::array<std::string, 6>{"import" + name + "\n", "import" + name + ".",
+                                 "import" + name + "as", "from" + name + "import",
+                                 "from" + name + ".", "import" + name + ","},
+      [&](const std::string& spelling) {
+        return squeezed.starts_with(spelling) || Has(squeezed, "\n" + spelling);
+      });
+}
+
+// What makes one process drive every GPU it sees; empty: nothing does. jax takes all of them,
+// unless each process is told its own (jax.distributed.initialize, local_device_ids).
+std::string_view DrivesAllIn(const std::string& squeezed) {
+  const bool ranks = Has(squeezed, "Distributed") || Has(squeezed, "init_process_group(") ||
+                     Has(squeezed, "LOCAL_RANK");
+  if (MakesDataParallel(squeezed) && !ranks) return "nn.DataParallel";
+  const bool others = ranks || Has(squeezed, "importtorch") || Has(squeezed, "fromtorch") ||
+                      Has(squeezed, "horovod");
+  if (others) return {};
+  if (Has(squeezed, ".MirroredStrategy(")) return "tf.distribute.MirroredStrategy";
+  const bool jax = Imports(squeezed, "jax") || Imports(squeezed, "flax");
+  return jax && !Has(squeezed, "local_device_ids") ? "jax" : "";
+}
+
 }  // namespace
 
 ScriptHabits HabitsIn(std::string_view text) {
@@ -176,9 +212,15 @@ ScriptHabits HabitsIn(std::string_view text) {
                                                          "getenv(\"LOCAL_RANK\",-1)",
                                                          "\"RANK\"inos.environ",
                                                          "\"LOCAL_RANK\"inos.environ"};
-  constexpr std::array<std::string_view, 8> kSpawns = {
-      "mp.spawn(",           "multiprocessing.spawn(", "xmp.spawn(", "notebook_launcher(",
-      "mp.start_processes(", "elastic_launch(",        "ray.init(",  "init_ray("};
+  constexpr std::array<std::string_view, 9> kSpawns = {"mp.spawn(",
+                                                       "multiprocessing.spawn(",
+                                                       "xmp.spawn(",
+                                                       "notebook_launcher(",
+                                                       "mp.start_processes(",
+                                                       "multiprocessing.start_processes(",
+                                                       "elastic_launch(",
+                                                       "ray.init(",
+                                                       "init_ray("};
   const std::string squeezed = Squeezed(text);
   ScriptHabits habits;
   // A script that only asks, or that has a way without CUDA, keeps the variables of every start.
@@ -186,7 +228,7 @@ ScriptHabits HabitsIn(std::string_view text) {
                          Has(squeezed, "cuda.set_device(") &&
                          std::any_of(kOptional.begin(), kOptional.end(),
                                      [&](std::string_view what) { return Has(squeezed, what); });
-  if (!Has(squeezed, "\"LOCAL_RANK\"")) {
+  if (!Reads(squeezed, "LOCAL_RANK")) {
     for (std::string_view what : kSpawns) {
       if (!Has(squeezed, what)) continue;
       habits.spawns = std::string(what.substr(0, what.size() - 1));
@@ -196,16 +238,19 @@ ScriptHabits HabitsIn(std::string_view text) {
       habits.spawns = "torch.distributed.run";
     if (habits.spawns.empty() && CallsEngineLaunch(squeezed)) habits.spawns = kEngineLaunch;
     if (habits.spawns.empty()) habits.spawns = LauncherStartedIn(squeezed);
+    // NVIDIA/tacotron2, NVIDIA/waveglow: itself once for each GPU.
+    const bool itself =
+        Has(squeezed, "subprocess.Popen([str(sys.executable)]") && Has(squeezed, "device_count()");
+    if (habits.spawns.empty() && itself) habits.spawns = "subprocess.Popen";
   }
   // Its own processes, each of which is told its rank: not one that writes a log beside the ranks.
-  const bool each_process = Has(squeezed, "torch.multiprocessing") &&
-                            Has(squeezed, "Process(target=") && TellsRank(squeezed) &&
-                            !Has(squeezed, "RANK\"");
+  const bool each_process =
+      Has(squeezed, "torch.multiprocessing") &&
+      (Has(squeezed, "Process(target=") || Has(squeezed, "Process(\ntarget=")) &&
+      TellsRank(squeezed) && !Has(squeezed, "RANK\"");
   if (habits.spawns.empty() && each_process) habits.spawns = "mp.Process";
   habits.takes_ranks = Has(squeezed, "\"LOCAL_RANK\"") || Has(squeezed, "\"RANK\"");
-  const bool one_process = MakesDataParallel(squeezed) && !Has(squeezed, "Distributed") &&
-                           !Has(squeezed, "init_process_group(") && !Has(squeezed, "LOCAL_RANK");
-  if (one_process) habits.drives_all = "nn.DataParallel";
+  habits.drives_all = DrivesAllIn(squeezed);
   constexpr std::array<std::string_view, 3> kNccl = {"init_process_group(\"nccl\"",
                                                      "init_process_group(backend=\"nccl\"",
                                                      "init_process_group(\nbackend=\"nccl\""};
@@ -249,6 +294,27 @@ std::string ValueOf(const auto& keys, std::string_view word) {
   return is ? std::string(word.substr(equals + 1)) : std::string();
 }
 
+// `python tools/launch.py --nnodes 1 --nproc_per_node 8 CMD`: a copy of torch's launcher.
+struct CopiedLauncher {
+  std::optional<int> count;
+  std::optional<int> nodes;
+  bool counts = false;
+  bool places = false;
+  bool one_node = true;  // its rank is written out; it is 0 by default
+
+  void Take(const ScriptFlag& flag, const std::string& value) {
+    if (flag.name == "nproc_per_node") {
+      counts = true;
+      count = CountIn(value);
+    }
+    if (flag.name == "nnodes") nodes = CountIn(value);
+    if (flag.name == "node_rank") one_node = !flag.late;
+    places = places || flag.name == "nnodes" || flag.name == "node_rank" ||
+             flag.name == "master_addr" || flag.name == "master_port";
+  }
+  bool is() const { return counts && places; }
+};
+
 }  // namespace
 
 std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits) {
@@ -265,6 +331,7 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
   bool of_machines = false;  // --world-size and --rank count machines
   std::optional<int> world;
   bool one_machine = false;  // --rank is written out
+  CopiedLauncher copy;
   for (const ScriptFlag& flag : ReadScriptFlags(line.arguments)) {
     const std::string value = flag.value.value_or("");
     if (flag.name == "multiprocessing_distributed" && Lower(value) != "false") {
@@ -281,6 +348,7 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     }
     if (flag.name == "num_machines") found.nodes = CountIn(value);
     if (flag.name == "machine_rank") machine = !flag.late;
+    copy.Take(flag, value);
     constexpr std::array<std::string_view, 4> kCounts = {"num_gpus", "gpus", "ngpus", "ngpu"};
     const bool devices = flag.name == "devices" && habits.spawns == kEngineLaunch;
     if (!devices && std::find(kCounts.begin(), kCounts.end(), flag.name) == kCounts.end()) continue;
@@ -288,7 +356,15 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     // detectron2's engine: one process starts --num-gpus of them.
     several = several || (flag.name == "num_gpus" && found.count != 1);
   }
-  if (!habits.spawns.empty()) {
+  if (copy.is()) {
+    found.why = own("--nproc_per_node");
+    found.count = copy.count;
+    found.nodes = copy.nodes;
+    machine = copy.one_node;
+    found.rank_flags =
+        "--node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT";
+    found.nodes_flag = "--nnodes";
+  } else if (!habits.spawns.empty()) {
     found.why = program + " starts its processes itself (" + habits.spawns + ")";
     found.ray = Has(habits.spawns, "ray");
   }

@@ -19,7 +19,8 @@ struct ScriptHabits {
   // mp.spawn(...), ray.init(): its processes are made by the script itself, which reads no
   // LOCAL_RANK.
   std::string spawns;  // "mp.spawn"; empty: none
-  // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel"; empty: none.
+  // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel", "jax"; empty:
+  // none.
   std::string drives_all;
   bool takes_ranks = false;   // it names RANK or LOCAL_RANK
   bool sets_devices = false;  // os.environ["CUDA_VISIBLE_DEVICES"] = ...
