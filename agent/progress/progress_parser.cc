@@ -123,6 +123,7 @@ struct ProgressParser::Reading {
   std::int64_t epoch = 0;  // 1-based; 0 = none
   std::int64_t epochs = 0;
   bool counts_epochs = false;
+  bool open_epochs = false;  // the epoch has a number, and nobody said of how many
   std::optional<double> seconds_per_step;
   std::optional<double> elapsed_s;
   std::optional<double> remaining_s;
@@ -250,6 +251,8 @@ std::size_t ProgressParser::ReadBars(std::string_view segment, BootTime now) {
     if (re2::RE2::PartialMatch(text, patterns_->bar_epoch, &epoch, &epochs)) {
       reading.epoch = ToInt(epoch);
       reading.epochs = ToInt(epochs);
+    } else {
+      reading.open_epochs = re2::RE2::PartialMatch(text, patterns_->numbered_epoch);
     }
     reading.counts_epochs =
         what == "epoch" || (re2::RE2::PartialMatch(text, patterns_->epoch_word) &&
@@ -310,6 +313,8 @@ void ProgressParser::See(const Reading& reading, BootTime now) {
   bar.last_seen = seen_;
   bar.total = reading.total;
   bar.counts_epochs = reading.counts_epochs;
+  // "Epoch 0/9": ten epochs in Lightning's words, nine in others'.
+  if (reading.open_epochs || (reading.epoch == 0 && reading.epochs > 0)) bar.open_epochs = true;
   // Glued output of several ranks may step back a little; starting again is something else.
   const std::int64_t slack = std::max<std::int64_t>(2, reading.total / 10);
   const bool began_again =
@@ -324,13 +329,14 @@ void ProgressParser::See(const Reading& reading, BootTime now) {
     bar.duration_s = *reading.elapsed_s + *reading.remaining_s;
 
   Progress progress{.step = reading.step, .seconds_per_step = reading.seconds_per_step};
-  const bool many_epochs = reading.epoch > 0 && reading.epochs > 0 && bar.epoch_restarts;
+  const bool many_epochs =
+      !bar.open_epochs && reading.epoch > 0 && reading.epochs > 0 && bar.epoch_restarts;
   if (many_epochs) {
     progress.step = (reading.epoch - 1) * reading.total + reading.step;
     progress.steps = reading.epochs * reading.total;
   } else if (bar.rounds > 0) {
     progress.step = bar.rounds * reading.total + reading.step;  // of how many rounds, nobody said
-  } else if (reading.total > 0) {
+  } else if (reading.total > 0 && !bar.open_epochs) {
     progress.steps = reading.total;
     progress.eta_s = reading.remaining_s;
   }
@@ -378,7 +384,7 @@ Progress ProgressParser::Now() const {
   if (bar == nullptr) return {};
   Progress progress = bar->track.Now();
   // A bar of epochs around a bar of steps: together they say all.
-  if (!progress.steps && bar->rounds > 0 && bar->total > 0)
+  if (!progress.steps && bar->total > 0)
     for (const auto& [key, outer] : bars_)
       if (outer.counts_epochs && outer.total > 0 && outer.rounds == 0) {
         const bool inside = outer.last == bar->rounds || bar->last != bar->total;

@@ -68,7 +68,8 @@ class ProgressParser {
     std::int64_t epoch = 0;      // of "epoch e/E", 0 = none
     bool epoch_restarts = true;  // its counter starts again in each epoch
     bool counts_epochs = false;
-    double duration_s = 0;  // elapsed and remaining, as the bar says
+    bool open_epochs = false;  // numbered, and nobody said of how many
+    double duration_s = 0;     // elapsed and remaining, as the bar says
     std::uint64_t first_seen = 0;
     std::uint64_t last_seen = 0;
   };

@@ -117,6 +117,34 @@ TEST(Progress, ABarForEachEpochWithoutTheirNumberHasNoTotal) {
             "50/-");
 }
 
+TEST(Progress, TheFirstOfNumberedEpochsHasNoTotalEither) {
+  const Progress progress =
+      Of("\rEpoch 0:  50%|#####     | 20/40 [00:10<00:10, 1.98it/s, v_num=0]\r");
+  EXPECT_EQ(progress.step, 20);
+  EXPECT_EQ(progress.steps, std::nullopt);
+  EXPECT_EQ(progress.eta_s, std::nullopt);
+  EXPECT_NEAR(progress.seconds_per_step.value_or(0), 1 / 1.98, 1e-9);
+  EXPECT_EQ(StepOf("\rEpoch 3/9:  50%| | 20/40 [00:10<00:10, 1.98it/s]\r"), "100/360");
+}
+
+TEST(Progress, EpochsCountedFromZeroLeaveTheirNumberOpen) {
+  const std::string first = "\rEpoch 0/9: 100%| | 40/40 [00:40<00:00, 1.00it/s]\n";
+  EXPECT_EQ(StepOf(first), "40/-");
+  EXPECT_EQ(StepOf(first + "\rEpoch 1/9:  25%| | 10/40 [00:10<00:30, 1.00it/s]\r"), "50/-");
+}
+
+TEST(Progress, ANumberedBarInsideABarOfEpochsHasATotalFromTheFirstOn) {
+  EXPECT_EQ(StepOf("\rEpochs:   0%| | 0/3 [00:00<?, ?it/s]"
+                   "\rEpoch 1:  25%| | 10/40 [00:10<00:30, 1.00it/s]\r"),
+            "10/120");
+}
+
+TEST(Progress, ReadsDeepSpeedsReport) {
+  EXPECT_EQ(StepOf("[2026-01-05 10:00:00,123] [INFO] [logging.py:107:log_dist] [Rank 0] step=10, "
+                   "skipped=0, lr=[1e-05], mom=[(0.9, 0.999)]\n"),
+            "10/-");
+}
+
 TEST(Progress, ABarOfEpochsAroundABarOfStepsGivesTheTotal) {
   EXPECT_EQ(StepOf("\rEpochs:   0%| | 0/3 [00:00<?, ?it/s]"
                    "\r100%| | 40/40 [00:40<00:00, 1.00it/s]"
