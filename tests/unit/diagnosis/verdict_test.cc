@@ -437,6 +437,30 @@ TEST(Verdict, AScriptThatActivatesTheEnvironmentIsNamed) {
   EXPECT_EQ(late.action, "no_retry");
 }
 
+TEST(Verdict, WhatLaunchItselfDoesNotStartIsNamedWithItsRemedy) {
+  const std::pair<const char*, const char*> stops[] = {
+      {"launch: the call inside run asks for 2 processes on each node, and the plan has 1: the "
+       "number was not known before\n  hint: write procs_per_node: 2 (or gpus: 2) in the job\n",
+       "procs_per_node"},
+      {"launch: torchrun was called inside a command that runs once per rank: it would start "
+       "processes for each of them\n  hint: write launcher: node in the job, so that run starts "
+       "once per node\n",
+       "launcher: node"},
+      {"launch: CUDA_VISIBLE_DEVICES=7 inside run names GPU 7, which is none of gpu_ids: 0,1\n"
+       "  hint: write numbers of gpu_ids there, or leave CUDA_VISIBLE_DEVICES out\n",
+       "gpu_ids"},
+      {"launch: deepspeed --bind_cores_to_rank inside run cannot be held to the plan; leave it "
+       "out\n",
+       "leave the flag out"},
+      {"launch: the deepspeed call inside run names no script\n", "name the script"}};
+  for (const auto& [log, remedy] : stops) {
+    const Verdict verdict = Of(log, 2);
+    EXPECT_EQ(verdict.label, "launcher_args") << log;
+    EXPECT_EQ(verdict.action, "no_retry") << log;
+    EXPECT_NE(verdict.remedy.find(remedy), std::string::npos) << log << verdict.remedy;
+  }
+}
+
 TEST(Verdict, AMemoryLimitOfSlurmOutranksTheCancellationThatItMade) {
   const std::string cancelled =
       "slurmstepd: error: *** JOB 77 ON n4 CANCELLED AT 2019-11-02T04:11:09";
