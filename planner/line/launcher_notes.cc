@@ -37,18 +37,13 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
         "max_restarts=" + *arguments.max_restarts + " has no effect: launch restarts jobs",
         "write retry: {max: " + *arguments.max_restarts + "}"));
   }
-  // deepspeed and accelerate take all GPUs by themselves.
+  // deepspeed and accelerate take all GPUs by themselves: OpenCountNotes.
   const bool one_by_default = launcher == LauncherKind::kTorchrun;
   if (arguments.procs == ProcsWord::kNone && one_by_default) {
     notes.push_back(MakeFinding(
         "processes_per_node", Severity::kNotice,
         "the line has no --nproc-per-node (torchrun would start 1): one process per GPU",
         "write --nproc-per-node or procs_per_node"));
-  } else if (arguments.procs == ProcsWord::kNone && launcher == LauncherKind::kDeepspeed) {
-    notes.push_back(MakeFinding(
-        "processes_per_node", Severity::kNotice,
-        "deepspeed would take every GPU of the node: here it is those that the job asks for",
-        "write gpus: N (1 where it is left out)"));
   } else if (arguments.procs == ProcsWord::kUnknown) {
     notes.push_back(
         MakeFinding("processes_per_node", Severity::kWarning,
@@ -80,16 +75,17 @@ Finding HostfileUnread(const std::string& path) {
 
 std::vector<Finding> OpenCountNotes(ProcsWord procs, LauncherKind launcher) {
   const bool by_word = procs == ProcsWord::kGpu || procs == ProcsWord::kAuto;
-  const bool by_default = procs == ProcsWord::kNone && launcher == LauncherKind::kAccelerate;
+  const bool by_default = procs == ProcsWord::kNone && (launcher == LauncherKind::kAccelerate ||
+                                                        launcher == LauncherKind::kDeepspeed);
   if (!by_word && !by_default) return {};
-  return {MakeFinding("processes_per_node", Severity::kNotice,
+  return {MakeFinding("processes_per_node", Severity::kWarning,
                       (launcher == LauncherKind::kNode ? "the launcher inside run"
                                                        : std::string(ToString(launcher))) +
                           (procs == ProcsWord::kAuto
                                ? " would take every GPU of the node, or every core without one"
                                : " would take every GPU of the node") +
                           ": here it is those that the job asks for",
-                      "write gpus: N (1 where it is left out)")};
+                      "submit with --gpus N, or write gpus: N (1 where it is left out)")};
 }
 
 }  // namespace launch

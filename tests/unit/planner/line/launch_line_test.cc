@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(
     Deepspeed, UnderstoodLine,
     ::testing::Values(
         Row{"deepspeed train.py", "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK",
-            "of=deepspeed warn=processes_per_node"},
+            "of=deepspeed"},
         Row{"deepspeed --num_gpus=4 train.py --deepspeed ds.json",
             "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK --deepspeed ds.json",
             "procs=4 of=deepspeed"},
@@ -183,14 +183,13 @@ INSTANTIATE_TEST_SUITE_P(
             "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK",
             "procs=2 nodes=2 of=deepspeed warn=launcher_flags_replaced"},
         Row{"deepspeed --no_local_rank --module pkg.train --x", "exec \"$0\" -u -m pkg.train --x",
-            "of=deepspeed warn=processes_per_node"},
-        Row{"deepspeed --no_python --no_local_rank ./run.sh", "exec ./run.sh",
-            "cmd=./run.sh warn=processes_per_node"},
+            "of=deepspeed"},
+        Row{"deepspeed --no_python --no_local_rank ./run.sh", "exec ./run.sh", "cmd=./run.sh"},
         Row{"python -m deepspeed.launcher.runner --num_gpu 2 train.py",
             "exec python -u train.py --local_rank=$LOCAL_RANK", "procs=2 cmd=python"},
         Row{"deepspeed --force_multi --log_level error train.py",
             "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK",
-            "of=deepspeed warn=launcher_flags_dropped warn=processes_per_node"}));
+            "of=deepspeed warn=launcher_flags_dropped"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Accelerate, UnderstoodLine,
