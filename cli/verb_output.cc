@@ -34,8 +34,9 @@ Result<void> MustPrint(const CLI::App& parser, const App& app) {
   while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
   const std::string path = PathOf(verb);
   const bool document = app.WantsJson() || app.WantsYaml();
-  const bool lines = path == "events" || path == "logs";  // one of JSON for each
-  if ((document && std::ranges::find(kDocuments, path) == std::end(kDocuments)) ||
+  const bool yaml_only = path == "import" && app.WantsYaml();  // a job file is what it prints
+  const bool lines = path == "events" || path == "logs";       // one of JSON for each
+  if ((document && !yaml_only && std::ranges::find(kDocuments, path) == std::end(kDocuments)) ||
       (lines && app.WantsYaml()))
     return Fail(ErrorCode::kInvalidArgument, "`launch " + path + "` has no " + app.output,
                 "docs/cli-json.md lists the verbs that print a document");

@@ -121,7 +121,7 @@ def test_tables_as_csv_and_by_column(cluster):
     assert cluster.launch("context", "-o", "csv").stdout.startswith("CURRENT,NAME,")
 
 
-def test_json_is_a_document_or_refused(cluster):
+def test_json_is_a_document_or_refused(cluster, tmp_path):
     cluster.up()
     (node,) = cluster.node_names()
     job = cluster.submit(cluster.write("job.yaml", "name: one\ngpus: 0\nrun: exit 3\n"))
@@ -138,7 +138,11 @@ def test_json_is_a_document_or_refused(cluster):
     top = cluster.json("top")
     assert [one["node"] for one in top["nodes"]] == [node] and top["jobs"] == [] and "gpu_jobs" in top, top
     assert [run["job"] for run in cluster.json("calibration")["runs"]] == ["loud"]
-    for verb in (["bundle", job], ["init"], ["down"]):
+    script = tmp_path / "one.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH --gres=gpu:1\npython train.py\n")
+    written = cluster.launch("import", script, "-o", "yaml").stdout
+    assert written == cluster.launch("import", script).stdout and "python train.py" in written, written
+    for verb in (["bundle", job], ["init"], ["down"], ["import", script]):
         refused = cluster.launch(*verb, "-o", "json", code=2)
         assert json.loads(refused.stdout)["error"]["exit"] == 2, refused.stdout
         assert f"`launch {verb[0]}` has no json" in refused.stderr, refused.stderr
