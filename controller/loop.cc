@@ -92,7 +92,7 @@ Result<void> Loop::TurnWith(std::vector<Event> events, int waited_ms) {
       }
     }
   }
-  if (const bool low = store_.Low(); low != low_) {
+  if (const bool low = store_.Low(now); low != low_) {
     low_ = low;
     spdlog::warn("store.space low={}", low_);
     events.insert(events.begin(), event::StoreSpace{low_});

@@ -245,6 +245,13 @@ void Undo(State& state, const Decision& decision) {
   for (const auto& [key, nodes] : decision.forgotten) {
     live.unknown[key].insert(nodes.begin(), nodes.end());
   }
+  for (const auto& [job, was] : decision.cancelled) {
+    if (was) {
+      live.cancelled.insert(job);
+    } else {
+      live.cancelled.erase(job);
+    }
+  }
   for (const auto& [node, gpus] : decision.freed) {
     const auto found = live.nodes.find(node);
     if (found == live.nodes.end()) continue;

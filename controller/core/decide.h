@@ -45,6 +45,7 @@ struct Decision {
   // What was known of attempts that are over with it, or that a person's word changed.
   std::map<Key, LiveAttempt> attempts;
   std::map<Key, std::set<NodeId>> forgotten;  // who said to run what the store does not know
+  std::map<JobId, bool> cancelled;  // whose Live::cancelled it changed, and whether it was there
   // Whom GPUs might be held for that it frees.
   std::map<NodeId, std::map<GpuUuid, std::set<Key>>> freed;
   bool read = false;  // nothing is stored for it: its effects hold whatever becomes of a batch

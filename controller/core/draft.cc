@@ -71,6 +71,22 @@ void Draft::EraseNode(const NodeId& node) {
   TouchQueue();
 }
 
+LiveAttempt& Draft::ChangeLive(const Key& key) {
+  LiveAttempt& known = live().attempts[key];
+  decision_.attempts.emplace(key, known);
+  return known;
+}
+
+void Draft::NoteCancelled(JobId job, bool by_a_person) {
+  std::set<JobId>& cancelled = live().cancelled;
+  decision_.cancelled.emplace(job, cancelled.contains(job));
+  if (by_a_person) {
+    cancelled.insert(job);
+  } else {
+    cancelled.erase(job);
+  }
+}
+
 void Draft::EndLive(const Key& key) {
   if (auto known = live().attempts.extract(key)) {
     decision_.attempts.emplace(key, std::move(known.mapped()));
@@ -94,7 +110,7 @@ void Draft::EraseChunks(const Key& attempt, std::uint32_t first) {
 }
 
 void Draft::EraseJob(JobId job) {
-  state_.live.cancelled.erase(job);
+  NoteCancelled(job, false);
   std::vector<Entity> entities;
   for (auto attempt = state_.attempts.lower_bound(Key{job, Attempt{0}});
        attempt != state_.attempts.end() && attempt->first.job == job; ++attempt) {

@@ -34,6 +34,9 @@ class Draft {
   void EraseJob(JobId job);            // with all that belongs to it
   void EraseNode(const NodeId& node);  // and its inventory; nothing of it may be live or held
   void EndLive(const Key& key);        // of an attempt that is over everywhere
+  // Live facts that are taken back with the decision.
+  LiveAttempt& ChangeLive(const Key& key);
+  void NoteCancelled(JobId job, bool by_a_person);
   void EraseSecret(JobId job, const std::string& name);
   // Chunks from number `first` on: a crash between the parts of an earlier, longer plan left them.
   void EraseChunks(const Key& attempt, std::uint32_t first);

@@ -367,7 +367,7 @@ void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::str
   const AttemptRecord& attempt = draft.state().attempts.at(key);
   const AllocRecord alloc = draft.state().allocs.at(key).at(node);
   if (attempt.phase == AttemptPhase::kPreparing) {
-    draft.live().attempts[key].lost[node] = "was given up: " + why;
+    draft.ChangeLive(key).lost[node] = "was given up: " + why;
   } else if (MayHaveStarted(attempt)) {
     LoseRanks(draft, alloc, why);
   }

@@ -136,13 +136,12 @@ void EndUnseen(Draft& draft, JobId job) {
   const auto live = draft.live().attempts.find(Key{job, Attempt{found->second.attempts}});
   if (live == draft.live().attempts.end()) return;
   if (live->second.unrecorded.empty()) return;
-  draft.decision().attempts.emplace(live->first, live->second);
-  for (auto& [node, how] : live->second.unrecorded) how.told_to_end = true;
+  for (auto& [node, how] : draft.ChangeLive(live->first).unrecorded) how.told_to_end = true;
   draft.Touch(job);
 }
 
 void StopUnknown(Draft& draft, JobId job) {
-  draft.live().cancelled.insert(job);
+  draft.NoteCancelled(job, true);
   const auto& unknown = draft.state().live.unknown;
   for (auto found = unknown.lower_bound(Key{job, Attempt{0}});
        found != unknown.end() && found->first.job == job; ++found) {

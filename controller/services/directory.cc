@@ -105,10 +105,12 @@ std::optional<UserName> Directory::OwnerOf(JobId job) const {
 std::optional<UserName> Directory::OwnerFor(const NodeId& node, JobId job) const {
   const MutexLock lock(mutex_);
   const auto owner = owners_.find(job);
-  const bool has = std::ranges::any_of(
-      allocs_, [&](const auto& alloc) { return alloc.first.job == job && alloc.second == node; });
-  if (!has || owner == owners_.end()) return std::nullopt;
-  return owner->second;
+  if (owner == owners_.end()) return std::nullopt;
+  for (auto alloc = allocs_.lower_bound({Key{job, Attempt{0}}, NodeId{}});
+       alloc != allocs_.end() && alloc->first.job == job; ++alloc) {
+    if (alloc->second == node) return owner->second;
+  }
+  return std::nullopt;
 }
 
 std::set<OwnedSnapshot> Directory::SnapshotsInUse(WallTime now) const {

@@ -14,6 +14,7 @@ namespace {
 
 // So that it is not made from the last bytes, only to be spent again at once.
 constexpr std::uint64_t kTimesFree = 3;
+constexpr Millis kPause{5'000};
 
 bool HasRoom(const std::string& path, std::uint64_t bytes) {
   const auto free = FreeBytes(std::filesystem::path(path).parent_path());
@@ -42,6 +43,13 @@ void DiskReserve::Restore() {
   } else {
     (void)::unlink(path_.c_str());
   }
+}
+
+void DiskReserve::TryAgain(BootTime now) {
+  if (!spent_ || (next_try_ && now < *next_try_)) return;
+  // What was just given back is not taken at once.
+  if (next_try_) Restore();
+  next_try_ = spent_ ? std::optional(now + kPause) : std::nullopt;
 }
 
 // The name stays, so that a start on the full disk knows that there was one.

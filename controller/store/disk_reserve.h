@@ -3,7 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
+
+#include "common/clock.h"
 
 namespace launch::controller {
 
@@ -13,6 +17,9 @@ class DiskReserve {
 
   // Makes it where the disk has several times as much free.
   void Restore();
+  // While it is spent, with a pause: a quota shows only in the try, which takes for a moment what
+  // is left of it.
+  void TryAgain(BootTime now);
   // Gives the bytes back to the disk. False when they were not there any more.
   bool Spend();
   // It was given back, and the disk has not had room for it since. A disk that was too small for it
@@ -23,6 +30,7 @@ class DiskReserve {
   const std::string path_;
   const std::uint64_t bytes_;
   bool spent_ = false;
+  std::optional<BootTime> next_try_;
 };
 
 }  // namespace launch::controller

@@ -21,24 +21,43 @@ Result<Database> OpenDatabase(const std::string& path, Access access) {
   return db;
 }
 
-bool IsOutOfRoom(int code, int system_error) {
-  if (code == SQLITE_IOERR_WRITE) return system_error == EDQUOT;
-  return code == SQLITE_IOERR_SHMSIZE && (system_error == EDQUOT || system_error == ENOSPC);
+namespace {
+
+// Of the last write into that file. sqlite3_system_errno is not set by a failed COMMIT, and may be
+// that of an earlier error.
+int WriteErrno(sqlite3* db, Into into) {
+  sqlite3_file* file = nullptr;
+  const int which = into == Into::kLog ? SQLITE_FCNTL_JOURNAL_POINTER : SQLITE_FCNTL_FILE_POINTER;
+  int error = 0;
+  const bool known = sqlite3_file_control(db, "main", which, &file) == SQLITE_OK &&
+                     file != nullptr && file->pMethods != nullptr;
+  if (known) file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &error);
+  return error;
 }
 
-Error LastError(sqlite3* db, std::string_view what) {
+}  // namespace
+
+bool IsOutOfRoom(int code, int system_error) {
+  const bool grows_no_more = system_error == EDQUOT || system_error == EFBIG;
+  if (code == SQLITE_IOERR_WRITE) return grows_no_more;
+  return code == SQLITE_IOERR_SHMSIZE && (grows_no_more || system_error == ENOSPC);
+}
+
+Error LastError(sqlite3* db, std::string_view what, Into into) {
   int code = sqlite3_extended_errcode(db);
   const char* file = sqlite3_db_filename(db, nullptr);
   Error error;
   error.message = std::string(what) + ": " + sqlite3_errmsg(db);
   if (file != nullptr && *file != '\0') error.message += " (" + std::string(file) + ")";
-  if (IsOutOfRoom(code, sqlite3_system_errno(db))) code = SQLITE_FULL;
+  const int system_error =
+      code == SQLITE_IOERR_WRITE ? WriteErrno(db, into) : sqlite3_system_errno(db);
+  if (IsOutOfRoom(code, system_error)) code = SQLITE_FULL;
   switch (code & 0xFF) {
     case SQLITE_FULL:
       error.code = ErrorCode::kResourceExhausted;
       error.hint =
-          "the file system of the state directory is full, or a quota on it is used up; free some "
-          "space";
+          "the file system of the state directory is full, or a quota or a limit on the size of "
+          "files is used up; free some space";
       break;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -59,6 +78,19 @@ Error LastError(sqlite3* db, std::string_view what) {
       break;
   }
   return error;
+}
+
+Result<void> Checkpoint(sqlite3* db, int mode) {
+  int left = 0;
+  if (sqlite3_wal_checkpoint_v2(db, nullptr, mode, &left, nullptr) == SQLITE_OK) return {};
+  return Unexpected(LastError(db, "checkpoint", Into::kDatabase));
+}
+
+Result<void> TryCheckpoint(sqlite3* db) {
+  auto done = Checkpoint(db, SQLITE_CHECKPOINT_PASSIVE);
+  const bool later = !done && (done.error().code == ErrorCode::kConflict ||
+                               done.error().code == ErrorCode::kResourceExhausted);
+  return later ? Result<void>() : done;
 }
 
 Result<void> Execute(sqlite3* db, const std::string& sql) {

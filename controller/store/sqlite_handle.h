@@ -23,12 +23,20 @@ enum class Access { kRead, kWrite };
 Result<Database> OpenDatabase(const std::string& path, Access access);
 
 // Whether an error of SQLite is a full disk in other words: it knows only that of a write
-// (SQLITE_FULL), and calls a quota that is used up, or no room for its shared memory, an I/O error.
+// (SQLITE_FULL), and calls a quota or a limit of the size of files that is used up, or no room for
+// its shared memory, an I/O error.
 bool IsOutOfRoom(int code, int system_error);
 
+enum class Into { kLog, kDatabase };  // what it wrote: statements the log, checkpoints the database
 // The connection's last error: full disk is kResourceExhausted, damage kDataLoss, another process'
 // lock kConflict, all else kIo. The message names `what` and the file.
-Error LastError(sqlite3* db, std::string_view what);
+Error LastError(sqlite3* db, std::string_view what, Into into = Into::kLog);
+
+// The log, or what of it nobody reads, goes into the database and is synced there.
+Result<void> Checkpoint(sqlite3* db, int mode);
+// As much as can be now. Busy and full leave the log as it is, and the next one tries again: no
+// error.
+Result<void> TryCheckpoint(sqlite3* db);
 
 // One or more statements without results.
 Result<void> Execute(sqlite3* db, const std::string& sql);

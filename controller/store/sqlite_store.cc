@@ -31,7 +31,6 @@ namespace {
 using sqlite::Access;
 using sqlite::Database;
 using sqlite::Execute;
-using sqlite::LastError;
 using sqlite::Statement;
 
 constexpr int kCheckpointPages = 4'096;  // 16 MiB of log
@@ -59,12 +58,7 @@ std::string FileOf(const std::string& dir) { return dir + "/store.db"; }
 
 // Everything in the log goes into the database and is synced there, or this fails.
 Result<void> CheckpointAll(sqlite3* db) {
-  int left = 0;
-  if (sqlite3_wal_checkpoint_v2(db, nullptr, SQLITE_CHECKPOINT_TRUNCATE, &left, nullptr) !=
-      SQLITE_OK) {
-    return Unexpected(LastError(db, "checkpoint"));
-  }
-  return {};
+  return sqlite::Checkpoint(db, SQLITE_CHECKPOINT_TRUNCATE);
 }
 
 class SqliteStore final : public Store {
@@ -76,8 +70,8 @@ class SqliteStore final : public Store {
   Result<std::vector<StoredRow>> Read(const std::string& prefix) override;
   Result<Committed> Commit(const Batch& batch) override;
   Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) override;
-  bool Low() override {
-    if (reserve_.spent()) reserve_.Restore();
+  bool Low(BootTime now) override {
+    reserve_.TryAgain(now);
     return reserve_.spent();
   }
   StoreLimits Limits() const override { return {}; }
@@ -382,19 +376,13 @@ Result<Committed> SqliteStore::Commit(const Batch& batch) {
     written = Write(batch, next);
   }
   if (!written) return Abandon(std::move(written).error());
-  if (reserve_.spent()) reserve_.Restore();
   Committed committed{.revision = next.revision, .first_event = 0};
   if (!batch.events.empty()) committed.first_event = meta_->last_event + 1;
   meta_ = std::move(next);
   witness_.Note({meta_->store_id, meta_->revision});
   if (log_pages_ > kLongLogPages) {
-    const int primary =
-        sqlite3_wal_checkpoint_v2(db_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr) &
-        0xFF;
     // This commit is durable in the log; an error of the disk forbids the next one.
-    if (primary == SQLITE_IOERR || primary == SQLITE_CORRUPT) {
-      failed_ = LastError(db_.get(), "checkpoint");
-    }
+    if (auto copied = sqlite::TryCheckpoint(db_.get()); !copied) failed_ = copied.error();
   } else if (log_pages_ > kCheckpointPages) {
     checkpointer_->Wake();
   }

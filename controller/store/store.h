@@ -77,8 +77,9 @@ class Store {
   virtual Result<Committed> Commit(const Batch& batch) = 0;
   virtual Result<std::vector<StoredEvent>> Events(std::uint64_t after_seq, std::size_t max) = 0;
   virtual StoreLimits Limits() const = 0;
-  // The disk is full but for what was kept back: take on nothing new. Looks again while it is so.
-  virtual bool Low() { return false; }
+  // The disk is full but for what was kept back: take on nothing new. Looks again while it is so,
+  // every few seconds.
+  virtual bool Low(BootTime /*now*/) { return false; }
 };
 
 }  // namespace launch::controller

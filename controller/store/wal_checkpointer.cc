@@ -29,14 +29,7 @@ void WalCheckpointer::Run() {
     wake_.acquire();
     if (stop_) return;
     pending_ = false;
-    const int code =
-        sqlite3_wal_checkpoint_v2(db_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
-    // Busy and full leave the log as it is, and the next wake tries again.
-    const int primary = code & 0xFF;
-    if (primary != SQLITE_OK && primary != SQLITE_BUSY && primary != SQLITE_LOCKED &&
-        primary != SQLITE_FULL) {
-      failed_ = true;
-    }
+    if (!sqlite::TryCheckpoint(db_.get())) failed_ = true;
   }
 }
 

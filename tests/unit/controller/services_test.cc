@@ -494,11 +494,34 @@ TEST_F(ServicesTest, ABulkStreamNeedsALiveSessionOfItsOwnNode) {
 }
 
 TEST_F(ServicesTest, PiecesOfACopyGoOnlyToNodesWithAnAttemptOfItsJob) {
+  controller.reset();
+  JobRecord job;  // that is here, with a piece of its copy, and waits
+  job.id = JobId{1};
+  job.owner = UserName{"root"};
+  job.held = true;
+  SpecRecord spec;
+  spec.id = job.id;
+  Decision first = FirstRecords("lab", "root", ReadCertificate(op.certificate)->serial);
+  first.records.emplace_back(Put{job});
+  first.records.emplace_back(Put{spec});
+  auto store = std::make_unique<::launch::testing::MemoryStore>();
+  ASSERT_TRUE(InitStore(*store, EncodeRecord, first, clock->WallNow()));
+  ControllerConfig config;
+  config.listen = "127.0.0.1:0";
+  auto started =
+      Controller::Start({credentials, std::move(store), RecordCodec{EncodeRecord, DecodeRecord},
+                         clock, config, dir, nullptr});
+  ASSERT_TRUE(started) << FormatError(started.error());
+  controller = std::move(*started);
+  pb::PutChunksRequest put;
+  put.add_chunks("a piece");
+  ASSERT_TRUE(Call(pb::Launch::NewStub(Dial(op)), &pb::Launch::Stub::PutChunks, put));
+
   const auto papers = Join(*Token("node", "gpu01"));
   ASSERT_TRUE(papers);
   pb::FetchChunksRequest request;
   request.set_job(1);
-  request.add_digests(std::string(64, 'a'));
+  request.add_digests(Sha256Hex("a piece"));
   for (const auto& [who, code] : {std::pair{*papers, grpc::StatusCode::NOT_FOUND},
                                   std::pair{op, grpc::StatusCode::PERMISSION_DENIED}}) {
     const auto stub = pb::Node::NewStub(Dial(who));

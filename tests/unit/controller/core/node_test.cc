@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "controller/core/draft.h"
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
@@ -589,6 +590,29 @@ TEST_F(Node, CannotRaiseTheAttemptOfAJobThatIsNoneOfItsOwn) {
   core.Detach(other);
   core.Attach(MakeInventory(other, 1), hello);
   EXPECT_EQ(core.state.jobs.at(job).floor, 0u);
+}
+
+// Of a job that runs elsewhere: it may be true of a store that went back, so it is believed as far
+// as SECURITY.md says.
+TEST_F(Node, ThatSaysItRunsANewerAttemptOfAnothersJobRaisesItsNextNumberToALimitAndEndsNothing) {
+  const Key key = core.Run(core.Submitted(GpuJob(1, 1)));
+  core.Ignore();
+  const std::string other =
+      core.state.attempts.at(key).nodes.front().value == "gpu1" ? "gpu2" : "gpu1";
+  const auto claim = [&](std::uint32_t attempt) {
+    from_node::Hello hello;
+    hello.allocations = {
+        {.key = {key.job, Attempt{attempt}}, .digest = "?", .phase = AllocationPhase::kStarted}};
+    core.Detach(other);
+    core.Attach(MakeInventory(other, 1), hello);
+    return core.state.jobs.at(key.job).floor;
+  };
+  EXPECT_EQ(claim(2), 2u) << "no number is given twice";
+  EXPECT_EQ(claim(1 + kMaxFloorJump), 1 + kMaxFloorJump);
+  EXPECT_EQ(claim(2 + kMaxFloorJump), 1 + kMaxFloorJump) << "saying it again goes no further";
+  EXPECT_TRUE(core.HasEvent("node.floor_ignored"));
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  EXPECT_EQ(core.state.jobs.at(key.job).attempts, 1u);
 }
 
 TEST_F(Node, AFloorBeyondReasonIsIgnoredAndOneThatRestoredStoresExplainIsKept) {

@@ -223,6 +223,29 @@ TEST_F(NewerAttempt, OfAJobThatWasCancelledBeforeItIsLeftAlone) {
   EXPECT_EQ(core.state.quarantine.size(), 1u);
 }
 
+TEST_F(NewerAttempt, IsNotStoppedByACancelThatTheStoreCouldNotTake) {
+  core.Attach("gpu1", 1);
+  ASSERT_EQ(core.Run(key.job), key);
+  core.Cancel(key.job);
+  core.Release("gpu1", key);
+  core.state.live.cancelled.clear();  // by the controller before
+  core.Detach("gpu1");
+  const event::Cancel cancel{RequestId{841}, {UserName{"ana"}, false}, {key.job}};
+  Undo(core.state, Decide(core.state, cancel, core.now));
+  hello.allocations[0].key = Key{key.job, Attempt{2}};
+  core.Ignore();
+  Return();
+  EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
+  core.Cancel(key.job);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, hello.allocations[0].key);
+  Undo(core.state, Decide(core.state, cancel, core.now));
+  core.Ignore();
+  core.Detach("gpu1");
+  Return();
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu1").key, hello.allocations[0].key)
+      << "the cancel before it was taken";
+}
+
 TEST_F(NewerAttempt, HoldsItsGpuAndItsJobWhileItIsStopped) {
   Return();
   core.Detach("gpu1");
@@ -264,6 +287,20 @@ TEST_F(NewerAttempt, StaysAwaitedAfterAFenceThatTheStoreCouldNotTake) {
   Undo(core.state, Decide(core.state, fence, core.now));
   core.Beat("gpu2");
   EXPECT_EQ(Attempts(), 0u);
+}
+
+TEST_F(Strangers, AFenceThatTheStoreCouldNotTakeEndsNothingThatIsPrepared) {
+  const Key key{core.Submitted(GpuJob(1, 1)), Attempt{1}};
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  core.Pass(kReturnTime);
+  core.Detach("gpu1");
+  const event::FenceNode fence{RequestId{831}, {UserName{"root"}, true}, NodeId{"gpu1"}};
+  const Decision refused = Decide(core.state, fence, core.now);
+  ASSERT_NE(core.Phase(key), AttemptPhase::kPreparing);
+  Undo(core.state, refused);
+  EXPECT_TRUE(core.state.live.attempts.at(key).lost.empty());
+  core.Attach("gpu2", 1);
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kPreparing);
 }
 
 TEST_F(NewerAttempt, EndsWhatTheStoreTakesForTheNewestWithoutBlame) {

@@ -391,9 +391,83 @@ TEST_F(SqliteStoreTest, NoticesALostTailOfTheLog) {
 
 TEST(Sqlite, TakesAQuotaThatIsUsedUpForAFullDisk) {
   EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_WRITE, EDQUOT));
+  EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_WRITE, EFBIG));
   EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_SHMSIZE, ENOSPC));
   EXPECT_FALSE(sqlite::IsOutOfRoom(SQLITE_IOERR_WRITE, EIO));
   EXPECT_FALSE(sqlite::IsOutOfRoom(SQLITE_IOERR_FSYNC, EDQUOT)) << "what was lost is not known";
+}
+
+// No file of this process grows beyond it: SQLite learns of it as of a used up quota, by an error
+// of the write that it does not know.
+class SizeLimit {
+ public:
+  explicit SizeLimit(std::uintmax_t bytes) : old_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &whole_);
+    const rlimit small{bytes, whole_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  }
+  ~SizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &whole_);
+    std::signal(SIGXFSZ, old_);
+  }
+  SizeLimit(const SizeLimit&) = delete;
+  SizeLimit& operator=(const SizeLimit&) = delete;
+
+ private:
+  rlimit whole_{};
+  void (*old_)(int);
+};
+
+TEST_F(SqliteStoreTest, GoesOnAfterACommitForWhichTheQuotaHadNoRoom) {
+  const auto store = OpenSqliteStore(dir(), {.events = 1'000, .reserve_bytes = 0});
+  ASSERT_TRUE(store.has_value());
+  ASSERT_TRUE((*store)->Load().has_value());
+  ASSERT_TRUE((*store)->Commit({.expected = 0, .at = {}, .puts = {{"a", "1"}}}).has_value());
+  const Batch large{.expected = 1, .at = {}, .puts = {{"b", std::string(500 << 10, 'v')}}};
+  for (int times = 0; times < 2; ++times) {
+    const SizeLimit limit(fs::file_size(file() + "-wal") + 10'000);
+    const auto full = (*store)->Commit(large);
+    ASSERT_FALSE(full.has_value());
+    EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted) << full.error().message;
+    const auto rows = (*store)->Read("");
+    ASSERT_TRUE(rows.has_value()) << rows.error().message;
+    EXPECT_EQ(rows->size(), 1U);
+  }
+  const auto next = (*store)->Commit(large);
+  ASSERT_TRUE(next.has_value()) << next.error().message;
+  const auto loaded = (*store)->Load();
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  EXPECT_EQ(loaded->rows.size(), 2U);
+}
+
+TEST_F(SqliteStoreTest, GoesOnAfterACheckpointForWhichTheQuotaHadNoRoom) {
+  Revision revision = 0;
+  {
+    const std::unique_ptr<Store> store = Open();
+    ASSERT_TRUE(store->Load().has_value());
+    const std::string value(500 << 10, 'v');
+    const auto commit = [&](int row) {
+      const auto done = store->Commit(
+          {.expected = revision, .at = {}, .puts = {{"k" + std::to_string(row), value}}});
+      if (done) revision = done->revision;
+      return done;
+    };
+    sqlite::Database db = std::move(*sqlite::OpenDatabase(file(), sqlite::Access::kWrite));
+    ASSERT_TRUE(commit(0).has_value());
+    // A connection that has read nothing does not know that there is a log.
+    ASSERT_TRUE(sqlite::QueryInt(db.get(), "SELECT count(*) FROM kv").has_value());
+    {
+      const SizeLimit limit(fs::file_size(file()));
+      const auto full = sqlite::Checkpoint(db.get(), SQLITE_CHECKPOINT_PASSIVE);
+      ASSERT_FALSE(full.has_value());
+      EXPECT_EQ(full.error().code, ErrorCode::kResourceExhausted) << full.error().message;
+      EXPECT_TRUE(sqlite::TryCheckpoint(db.get()).has_value()) << "the next one tries again";
+      EXPECT_EQ(store->Read("")->size(), 1U);
+    }
+    EXPECT_TRUE(sqlite::Checkpoint(db.get(), SQLITE_CHECKPOINT_PASSIVE).has_value());
+    ASSERT_TRUE(commit(1).has_value());
+  }
+  EXPECT_EQ(Load()->rows.size(), 2U);
 }
 
 // A full file system, on a small one of its own: nothing is half written, and it goes on
@@ -454,19 +528,23 @@ TEST_F(SqliteStoreTest, CommitsOnItsReserveWhenTheDiskIsFull) {
   const auto opening = (*store)->Commit({.expected = 0, .at = {}, .puts = {{"epoch", "2"}}});
   ASSERT_TRUE(opening.has_value())
       << "a controller starts on a full disk: " << opening.error().message;
-  EXPECT_TRUE((*store)->Low()) << "and takes on nothing new";
+  BootTime later = BootMs(1'000);
+  EXPECT_TRUE((*store)->Low(later)) << "and takes on nothing new";
   EXPECT_EQ(fs::file_size(small + "/store.reserve"), 0U);
   store->reset();
   WriteFile(small + "/filler2", std::string(400'000, 'x'));  // of what was given back
   store = OpenSqliteStore(small, keeps);
   ASSERT_TRUE(store.has_value()) << store.error().message;
-  EXPECT_TRUE((*store)->Low()) << "the next process knows it, too";
+  EXPECT_TRUE((*store)->Low(later)) << "the next process knows it, too";
   ASSERT_TRUE((*store)->Load().has_value());
   fs::remove(small + "/filler2");
 
-  EXPECT_TRUE((*store)->Low()) << "less than it keeps back";
+  later += Millis{5'000};
+  EXPECT_TRUE((*store)->Low(later)) << "less than it keeps back";
   fs::remove(small + "/filler");
-  EXPECT_FALSE((*store)->Low()) << "without a commit: submits are what would make one";
+  EXPECT_TRUE((*store)->Low(later)) << "it has just been tried";
+  later += Millis{5'000};
+  EXPECT_FALSE((*store)->Low(later)) << "without a commit: submits are what would make one";
   ASSERT_TRUE((*store)->Commit({.expected = 1, .at = {}, .puts = {{"a", "1"}}}).has_value());
   EXPECT_TRUE(fs::exists(small + "/store.reserve"));
   EXPECT_EQ((*store)->Load()->rows.size(), 2U);
