@@ -1,5 +1,6 @@
 // The services over real TLS on loopback: who gets in, and what each may do.
 #include <arpa/inet.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -7,9 +8,12 @@
 #include <sys/socket.h>
 
 #include <filesystem>
+#include <future>
+#include <map>
 
 #include "common/mailbox.h"
 #include "common/unique_fd.h"
+#include "controller/access.h"
 #include "controller/controller.h"
 #include "controller/services/doorkeeper.h"
 #include "controller/store/record_codec.h"
@@ -130,6 +134,21 @@ class ServicesTest : public ::testing::Test {
     auto reply = Call(pb::Identity::NewStub(Dial(joiner)), &pb::Identity::Stub::Join, request);
     if (!reply) return Unexpected(reply.error());
     return Papers{reply->ca_pem(), key->private_pem, reply->certificate_pem()};
+  }
+
+  // A call of any kind with an empty message.
+  static grpc::Status SendNothing(const std::shared_ptr<grpc::Channel>& channel,
+                                  const std::string& method) {
+    grpc::GenericStub stub(channel);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    const grpc::Slice nothing("");
+    const grpc::ByteBuffer request(&nothing, 1);
+    grpc::ByteBuffer reply;
+    std::promise<grpc::Status> ended;
+    stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &reply,
+                   [&ended](const grpc::Status& status) { ended.set_value(status); });
+    return ended.get_future().get();
   }
 
   // One control stream as an agent would open it.
@@ -280,6 +299,38 @@ TEST_F(ServicesTest, EachRoleGetsItsRowsAndNoOthers) {
   pb::ToNode ignored;
   EXPECT_FALSE(agent->stream->Read(&ignored));
   EXPECT_EQ(agent->stream->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+// The handlers themselves, over the wire: each asks the table, and by its own name.
+TEST_F(ServicesTest, EveryHandlerAsksTheTableWhoMayCallIt) {
+  const std::map<Role, std::pair<Identity, Papers>> callers = {
+      {Role::kJoin, {{"lab", "join", "node:gpu01"}, Sign({"lab", "join", "node:gpu01"})}},
+      {Role::kNode, {{"lab", "node", "gpu01"}, Sign({"lab", "node", "gpu01"})}},
+      {Role::kUser, {{"lab", "user", "ana"}, Sign({"lab", "user", "ana"})}},
+      {Role::kOperator, {{"lab", "user", "root"}, op}}};
+  int denied = 0;
+  for (const auto& [role, caller] : callers) {
+    const auto channel = Dial(caller.second);
+    for (const auto* file :
+         {pb::SubmitRequest::descriptor()->file(), pb::Hello::descriptor()->file()}) {
+      for (int s = 0; s < file->service_count(); ++s) {
+        for (int m = 0; m < file->service(s)->method_count(); ++m) {
+          const auto* method = file->service(s)->method(m);
+          const std::string name = "/" + file->service(s)->full_name() + "/" + method->name();
+          const auto allowed = CheckAccess(name, role, caller.first);
+          // A stream that is let in has no end of its own.
+          if (allowed && (method->client_streaming() || method->server_streaming())) continue;
+          const grpc::Status status = SendNothing(channel, name);
+          const bool by_table = status.error_message().find("(role ") != std::string::npos;
+          EXPECT_EQ(by_table, !allowed)
+              << name << " by " << caller.first.role << ": " << status.error_message();
+          if (by_table) EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << name;
+          denied += by_table ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(denied, 40);
 }
 
 TEST_F(ServicesTest, AJoinTokenWorksOnceAndMakesAMember) {
@@ -501,6 +552,9 @@ TEST_F(ServicesTest, PiecesOfACopyGoOnlyToNodesWithAnAttemptOfItsJob) {
   job.held = true;
   SpecRecord spec;
   spec.id = job.id;
+  spec.spec.workdir = "/work";
+  spec.spec.run = "true";
+  spec.context.submit_dir = "/work";
   Decision first = FirstRecords("lab", "root", ReadCertificate(op.certificate)->serial);
   first.records.emplace_back(Put{job});
   first.records.emplace_back(Put{spec});
