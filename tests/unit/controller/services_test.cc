@@ -56,20 +56,25 @@ class ServicesTest : public ::testing::Test {
     credentials = init->credentials;
     op = {credentials.ca.pem, *files.Read(paths.operator_dir + "/key.pem", 65536),
           *files.Read(paths.operator_dir + "/cert.pem", 65536)};
+    Serve(FirstRecords("lab", "root", init->operator_serial));
+  }
+  ~ServicesTest() override {
+    controller.reset();
+    std::filesystem::remove_all(dir);
+  }
+
+  // In the place of the controller before, with a new store that has these records.
+  void Serve(const Decision& first) {
+    controller.reset();
     auto store = std::make_unique<::launch::testing::MemoryStore>();
-    EXPECT_TRUE(InitStore(*store, EncodeRecord, FirstRecords("lab", "root", init->operator_serial),
-                          clock->WallNow()));
+    ASSERT_TRUE(InitStore(*store, EncodeRecord, first, clock->WallNow()));
     ControllerConfig config;
     config.listen = "127.0.0.1:0";
     auto started =
         Controller::Start({credentials, std::move(store), RecordCodec{EncodeRecord, DecodeRecord},
                            clock, config, dir, nullptr});
-    EXPECT_TRUE(started) << FormatError(started.error());
+    ASSERT_TRUE(started) << FormatError(started.error());
     controller = std::move(*started);
-  }
-  ~ServicesTest() override {
-    controller.reset();
-    std::filesystem::remove_all(dir);
   }
 
   // Papers for any identity, signed by the cluster's CA or by another.
@@ -545,7 +550,6 @@ TEST_F(ServicesTest, ABulkStreamNeedsALiveSessionOfItsOwnNode) {
 }
 
 TEST_F(ServicesTest, PiecesOfACopyGoOnlyToNodesWithAnAttemptOfItsJob) {
-  controller.reset();
   JobRecord job;  // that is here, with a piece of its copy, and waits
   job.id = JobId{1};
   job.owner = UserName{"root"};
@@ -558,15 +562,7 @@ TEST_F(ServicesTest, PiecesOfACopyGoOnlyToNodesWithAnAttemptOfItsJob) {
   Decision first = FirstRecords("lab", "root", ReadCertificate(op.certificate)->serial);
   first.records.emplace_back(Put{job});
   first.records.emplace_back(Put{spec});
-  auto store = std::make_unique<::launch::testing::MemoryStore>();
-  ASSERT_TRUE(InitStore(*store, EncodeRecord, first, clock->WallNow()));
-  ControllerConfig config;
-  config.listen = "127.0.0.1:0";
-  auto started =
-      Controller::Start({credentials, std::move(store), RecordCodec{EncodeRecord, DecodeRecord},
-                         clock, config, dir, nullptr});
-  ASSERT_TRUE(started) << FormatError(started.error());
-  controller = std::move(*started);
+  ASSERT_NO_FATAL_FAILURE(Serve(first));
   pb::PutChunksRequest put;
   put.add_chunks("a piece");
   ASSERT_TRUE(Call(pb::Launch::NewStub(Dial(op)), &pb::Launch::Stub::PutChunks, put));
