@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "controller/core/attempt_facts.h"
 #include "controller/core/kept_place.h"
+#include "controller/core/unknown_attempts.h"
 
 namespace launch::controller {
 namespace {
@@ -260,14 +261,18 @@ void SettleJob(Draft& draft, JobId id) {
   const State& state = draft.state();
   const auto found = state.jobs.find(id);
   if (found == state.jobs.end()) return;
-  const JobRecord job = found->second;  // copies of what the transition replaces
-  if (job.phase == JobPhase::kQueued && !job.cancelled_by.empty()) {
-    EndJob(draft, job, CancelledEnding(job));
+  if (found->second.phase == JobPhase::kQueued && !found->second.cancelled_by.empty()) {
+    EndJob(draft, found->second, CancelledEnding(found->second));
     return;
   }
-  if (job.phase != JobPhase::kActive) return;
-  const Key key{id, Attempt{job.attempts}};
-  const AttemptRecord attempt = state.attempts.at(key);
+  if (found->second.phase != JobPhase::kActive) return;
+  const Key key{id, Attempt{found->second.attempts}};
+  const AttemptRecord attempt = state.attempts.at(key);  // copies of what the transition replaces
+  // Drawn from what is known now, not from the Hello that said it: the store may have refused that.
+  if (attempt.phase == AttemptPhase::kPreparing && IsClaimedBeside(state, key)) {
+    RequeueForNewer(draft, id);
+  }
+  const JobRecord job = state.jobs.at(id);
   const Facts facts{job, attempt, state.allocs.at(key), draft.live().attempts[key]};
   switch (attempt.phase) {
     case AttemptPhase::kPreparing:

@@ -65,10 +65,15 @@ void ClaimUnknown(Draft& draft, const NodeId& node, const Key& key) {
   RaiseFloor(draft, node, key);
   draft.live().unknown[key].insert(node);
   draft.TouchQueue();
-  // What is about to start beside it does not.
-  const auto newest = draft.state().attempts.find(Key{key.job, Attempt{found->second.attempts}});
-  if (newest == draft.state().attempts.end() || newest->first == key) return;
-  if (newest->second.phase == AttemptPhase::kPreparing) RequeueForNewer(draft, key.job);
+  draft.Touch(key.job);  // what is about to start beside it does not
+}
+
+bool IsClaimedBeside(const State& state, const Key& key) {
+  for (auto found = state.live.unknown.lower_bound(Key{key.job, Attempt{0}});
+       found != state.live.unknown.end() && found->first.job == key.job; ++found) {
+    if (found->first != key) return true;
+  }
+  return false;
 }
 
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello) {

@@ -27,6 +27,8 @@ std::optional<Key> UnknownOn(const State& state, const NodeId& node);
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello);
 // One of them, of a job that is here: it starts nothing beside it, and its next number is higher.
 void ClaimUnknown(Draft& draft, const NodeId& node, const Key& key);
+// A node has another attempt of its job, which must not run beside it.
+bool IsClaimedBeside(const State& state, const Key& key);
 // Leaves it alone, unless a person cancelled its job since this controller began: an older cancel
 // may be of before somebody wanted this attempt. The GPUs that it names and the node may speak for
 // are held until it is gone.

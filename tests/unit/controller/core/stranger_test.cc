@@ -355,6 +355,23 @@ TEST_F(NewerAttempt, OfANodeThatComesWhileItsJobIsPreparedEndsThat) {
   EXPECT_FALSE(core.WasTold<to_node::Stop>("gpu1"));
 }
 
+TEST_F(NewerAttempt, IsNotJoinedByWhatWasPreparedAfterAHelloThatTheStoreCouldNotTake) {
+  core.Attach("gpu2", 1);
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  event::NodeAttached back{SessionId{900}, NodeId{"gpu1"}, hello};
+  back.hello.allocations[0].key = Key{key.job, Attempt{2}};
+  back.hello.boot_id = core.boot.at("gpu1");
+  back.hello.machine.install_id = "install-gpu1";
+  back.hello.inventory = MakeInventory("gpu1", 1);
+  Undo(core.state, Decide(core.state, back, core.now));
+  core.session["gpu1"] = back.session;
+  ASSERT_EQ(core.Phase(key), AttemptPhase::kPreparing);
+  core.Ignore();
+  core.Accept("gpu2", key);
+  EXPECT_EQ(core.Told<to_node::Stop>("gpu2").key, key);
+  EXPECT_FALSE(core.WasTold<to_node::Go>("gpu2"));
+}
+
 // An agent that was installed anew found the processes, and no record of theirs.
 TEST_F(Strangers, RanksOfThisAttemptWithoutTheirRecordRunOn) {
   const JobId job = core.Submitted(GpuJob(1, 1));
