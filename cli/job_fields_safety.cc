@@ -51,8 +51,8 @@ Result<void> SetResume(JobDraft& draft, const FieldValue& value) {
 
 Result<void> SetFormat(JobDraft& draft, const FieldValue& value) {
   LAUNCH_ASSIGN_OR_RETURN(std::string text, value.Text());
-  const std::vector<std::string> formats = {"auto", "torch",      "dcp",       "deepspeed",
-                                            "hf",   "accelerate", "lightning", "marker"};
+  const std::vector<std::string> formats = {
+      "auto", "torch", "dcp", "deepspeed", "hf", "accelerate", "lightning", "megatron", "marker"};
   for (const std::string& format : formats) {
     if (format != text) continue;
     draft.spec.checkpoint.format = text;
@@ -96,7 +96,7 @@ constexpr JobField kSafetyFields[] = {
        return {};
      }},
     {"checkpoint.format", "",
-     "auto | torch | dcp | deepspeed | hf | accelerate | lightning | marker", "auto",
+     "auto | torch | dcp | deepspeed | hf | accelerate | lightning | megatron | marker", "auto",
      "How a complete checkpoint is told from a torn one.", SetFormat},
     {"checkpoint.resume", "", "auto | never", "auto",
      "Whether attempts get LAUNCH_RESUME_FROM, the newest complete checkpoint: the first too, "

@@ -97,7 +97,7 @@ struct DatasetSpec {
 struct CheckpointSpec {
   std::string dir;  // may hold $VAR; empty = no resume promise
   std::string format =
-      "auto";          // auto | torch | dcp | deepspeed | hf | accelerate | lightning | marker
+      "auto";  // auto | torch | dcp | deepspeed | hf | accelerate | lightning | megatron | marker
   bool resume = true;  // "auto" | "never"
   std::string complete_marker;
   std::optional<int> signal;  // number

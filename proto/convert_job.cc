@@ -135,9 +135,9 @@ Result<CheckpointSpec> FromProto(const pb::CheckpointSpec& m) {
   Edge e;
   CheckpointSpec v;
   v.dir = e.Path("dir", m.dir());
-  v.format =
-      e.Choice("format", m.format(),
-               {"auto", "torch", "dcp", "deepspeed", "hf", "accelerate", "lightning", "marker"});
+  v.format = e.Choice(
+      "format", m.format(),
+      {"auto", "torch", "dcp", "deepspeed", "hf", "accelerate", "lightning", "megatron", "marker"});
   v.resume = m.resume();
   if (!m.complete_marker().empty()) {
     v.complete_marker = e.FileName("complete_marker", m.complete_marker());

@@ -19,6 +19,7 @@
 #include "agent/runner/checkpoint_json.h"
 #include "agent/runner/checkpoint_loose.h"
 #include "agent/runner/checkpoint_names.h"
+#include "agent/runner/checkpoint_parts.h"
 #include "agent/runner/checkpoint_search.h"
 #include "common/foreign_file.h"
 
@@ -31,13 +32,6 @@ std::int64_t ModifiedMs(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return 0;
   return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000 + info.st_mtim.tv_nsec / 1000000;
-}
-
-bool IsTorchFile(const fs::path& path) {
-  static constexpr const char* kEnds[] = {".pt", ".pth", ".ckpt", ".bin"};
-  const std::string end = path.extension().string();
-  if (path.native().ends_with(".pth.tar")) return true;
-  return std::ranges::any_of(kEnds, [&end](const char* known) { return end == known; });
 }
 
 using Search = CheckpointSearch;
@@ -99,7 +93,7 @@ std::string WhyWeightsIncomplete(Search& search, const fs::path& directory) {
       why = WhyShardsIncomplete(search, path);
     } else if (path.extension() == ".safetensors") {
       why = search.WhySafetensors(path);
-    } else if (!IsTorchFile(path) || IsState(name)) {
+    } else if (!IsTorchName(path) || IsState(name)) {
       continue;
     }
     if (!why.empty()) return why;
@@ -122,7 +116,7 @@ std::string WhyModelsBelowIncomplete(Search& search, const fs::path& directory) 
     std::string why = WhyWeightsIncomplete(search, path);
     if (why == kNoWeights) continue;
     for (const fs::path& file : search.Entries(path)) {
-      if (why.empty() && IsTorchFile(file)) why = search.WhyTorch(file);
+      if (why.empty() && IsTorchName(file)) why = search.WhyTorch(file);
     }
     if (!why.empty()) return path.filename().string() + "/" + why;
     all.clear();
@@ -142,7 +136,7 @@ std::string TagOf(const fs::path& directory) {
 // somebody else's.
 bool HasLatest(const fs::path& directory) {
   std::error_code error;
-  return fs::is_regular_file(directory / "latest", error) && !IsTorchFile(TagOf(directory));
+  return fs::is_regular_file(directory / "latest", error) && !IsTorchName(TagOf(directory));
 }
 
 // Every rank of `world` writes its part of the optimizer, some the model too. Without ZeRO the
@@ -180,11 +174,6 @@ std::string WhyDeepSpeedIncomplete(Search& search, const fs::path& directory, in
          " ranks, the job has " + std::to_string(world);
 }
 
-bool HoldsDcp(Search& search, const fs::path& directory) {
-  std::error_code error;
-  return HasEntry(search, directory, ".distcp") || fs::exists(directory / ".metadata", error);
-}
-
 bool IsSharded(Search& search, const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return false;
@@ -202,7 +191,7 @@ std::string WhyPartsIncomplete(Search& search, const fs::path& directory, int wo
     if (IsSharded(search, path)) {
       if (auto why = search.WhyDcp(path, world); !why.empty()) return name + "/" + why;
       sharded = sharded || !IsState(name);
-    } else if (IsTorchFile(path) && name != "training_args.bin") {
+    } else if (IsTorchName(path) && name != "training_args.bin") {
       if (auto why = search.WhyTorch(path); !why.empty()) return why;
     }
   }
@@ -281,11 +270,12 @@ constexpr const char* kMetaOfLightning = "meta.pt";
 
 void ReadDcp(Search& search, const fs::path& directory, int world, CheckpointFound& found) {
   found.format = "dcp";
-  if (const auto at = ModifiedMs(directory / ".metadata"); at != 0) found.modified = WallMs(at);
-  found.why = search.WhyDcp(directory, world);
-  for (const fs::path& path : search.Entries(directory)) {
-    if (found.why.empty() && IsTorchFile(path)) found.why = search.WhyTorch(path);
+  if (!HoldsDcp(search, directory)) {
+    found.why = WhyDcpBelowIncomplete(search, directory, world);
+    return;
   }
+  if (const auto at = ModifiedMs(directory / ".metadata"); at != 0) found.modified = WallMs(at);
+  found.why = WhyDcpFilesIncomplete(search, directory, world);
   std::error_code error;
   if (found.why.empty() && directory.extension() == ".ckpt" &&
       !fs::exists(directory / kMetaOfLightning, error)) {
@@ -297,7 +287,7 @@ void ReadDcp(Search& search, const fs::path& directory, int world, CheckpointFou
 // only the user knows.
 bool HoldsWeights(Search& search, const fs::path& directory) {
   return std::ranges::any_of(search.Entries(directory), [](const fs::path& path) {
-    return IsTorchFile(path) || path.extension() == ".safetensors";
+    return IsTorchName(path) || path.extension() == ".safetensors";
   });
 }
 
@@ -329,6 +319,8 @@ std::string_view FormatOf(Search& search, const fs::path& directory, std::int64_
   if (hf) return "hf";
   if (HasLatest(directory)) return "deepspeed";
   if (HoldsDcp(search, directory)) return "dcp";
+  if (HoldsMegatron(search, directory)) return "megatron";
+  if (HoldsDcpBelow(search, directory, step)) return "dcp";
   if (HasEntry(search, directory, "_model_states.pt")) return "deepspeed";
   if (hf_name) return "hf";
   if (name.starts_with("checkpoint_")) return "accelerate";
@@ -351,6 +343,7 @@ bool IsAskedFor(Search& search, const fs::path& directory, std::string_view aske
            std::ranges::any_of(search.Entries(directory),
                                [&](const fs::path& path) { return IsSharded(search, path); });
   }
+  if (asked == "megatron") return format == "dcp" && starts("iter_");
   if (asked == "lightning") return directory.extension() == ".ckpt";
   if (asked == "hf") return starts("checkpoint-") || HoldsHuggingFace(directory);
   return asked == "accelerate" && (starts("checkpoint_") || HoldsAccelerate(search, directory));
@@ -362,6 +355,11 @@ void ReadAs(Search& search, std::string_view format, const fs::path& directory, 
   if (format == "accelerate") return ReadAccelerate(search, directory, world, found);
   if (format == "deepspeed") return ReadDeepSpeed(search, directory, world, found);
   if (format == "dcp") return ReadDcp(search, directory, world, found);
+  if (format == "megatron") {
+    found.format = "megatron";
+    found.why = WhyMegatronIncomplete(search, directory, found.step);
+    return;
+  }
   found.format = "torch";
   found.why =
       "what makes this directory complete is not known: name a file that is written last "
@@ -385,6 +383,7 @@ std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& pat
     if (format.empty() || !IsAskedFor(search, path, rules.format, format)) return std::nullopt;
     if (rules.format == "hf" || rules.format == "accelerate") format = rules.format;
     ReadAs(search, format, path, rules.world, found);
+    if (found.why.empty()) found.why = WhyMarkedUnfinished(path);
   }
   if (found.why.empty()) found.why = search.WhyEnded();
   found.complete = found.why.empty();
@@ -466,11 +465,12 @@ bool IsOneCheckpoint(Search& search, const fs::path& path, const CheckpointRules
 }
 
 std::optional<LooseFile> ReadLoose(Search& search, const fs::path& path) {
-  if (!IsTorchFile(path) || IsState(path.filename().string())) return std::nullopt;
+  if (!IsTorchName(path) || IsState(path.filename().string())) return std::nullopt;
   search.Begin();
   LooseFile file{.found = {.path = path.string()}};
   file.found.format = path.extension() == ".ckpt" ? "lightning" : "torch";
   file.found.why = search.WhyTorch(path);
+  if (file.found.why.empty()) file.found.why = WhyMarkedUnfinished(path);
   if (file.found.why.empty()) file.found.why = search.WhyEnded();
   file.found.complete = file.found.why.empty();
   file.found.modified = WallMs(ModifiedMs(path));
@@ -483,7 +483,8 @@ std::optional<LooseFile> ReadLoose(Search& search, const fs::path& path) {
 // What trainers with directories of their own leave beside them is their result.
 bool KeepsDirectories(const std::vector<CheckpointFound>& all) {
   return std::ranges::any_of(all, [](const CheckpointFound& one) {
-    const bool whole = one.complete && (one.format == "dcp" || one.format == "deepspeed");
+    const bool whole = one.complete && (one.format == "dcp" || one.format == "deepspeed" ||
+                                        one.format == "megatron");
     return whole || one.format == "hf" || one.format == "accelerate";
   });
 }
@@ -538,6 +539,7 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
     (staged ? unfinished : all).push_back(std::move(*found));
   }
   AskForStateOfOthers(all);
+  AskForPartsOfOthers(search, rules.world, all);
   AskForRanksOfOlder(search, rules.world, all);
   if (rules.marker.empty()) LeaveOutResults(all);
   const bool torch = rules.format == "torch" || rules.format == "lightning";

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <iterator>
 #include <span>
 #include <vector>
@@ -148,6 +147,13 @@ bool HoldsOpt(const std::vector<NamePart>& parts) {
 }
 
 }  // namespace
+
+bool IsTorchName(const std::filesystem::path& path) {
+  static constexpr const char* kEnds[] = {".pt", ".pth", ".ckpt", ".bin"};
+  const std::string end = path.extension().string();
+  if (path.native().ends_with(".pth.tar")) return true;
+  return std::ranges::any_of(kEnds, [&end](const char* known) { return end == known; });
+}
 
 std::string StemOf(const std::string& path) {
   const std::filesystem::path name(path.ends_with(".pth.tar") ? path.substr(0, path.size() - 4)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ struct NamedStep {
   std::int64_t value = 0;
   friend bool operator==(const NamedStep&, const NamedStep&) = default;
 };
+
+// Whether a file of this name is one that torch.save wrote.
+bool IsTorchName(const std::filesystem::path& path);
 
 // "ckpt_100" of "out/ckpt_100.pt", and of "out/ckpt_100.pth.tar" as torch's examples call theirs.
 std::string StemOf(const std::string& path);

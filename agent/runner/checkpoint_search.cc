@@ -78,6 +78,16 @@ std::int64_t CheckpointSearch::RanksOf(const std::string& checkpoint) const {
   return noted == ranks_of_.end() ? 0 : noted->second;
 }
 
+void CheckpointSearch::NoteParts(const std::string& checkpoint, std::vector<std::string> parts) {
+  parts_of_[checkpoint] = std::move(parts);
+}
+
+const std::vector<std::string>& CheckpointSearch::PartsOf(const std::string& checkpoint) const {
+  static const std::vector<std::string> kNone;
+  const auto noted = parts_of_.find(checkpoint);
+  return noted == parts_of_.end() ? kNone : noted->second;
+}
+
 std::string CheckpointSearch::Why(const fs::path& path,
                                   std::string (*why)(const std::string&, ReadBudget*)) {
   if (Ended()) return WhyEnded();

@@ -37,6 +37,9 @@ class CheckpointSearch {
   // Of how many ranks an accelerate checkpoint has the state.
   void NoteRanks(const std::string& checkpoint, std::int64_t ranks);
   std::int64_t RanksOf(const std::string& checkpoint) const;
+  // What one of several directories consists of, to compare with the others.
+  void NoteParts(const std::string& checkpoint, std::vector<std::string> parts);
+  const std::vector<std::string>& PartsOf(const std::string& checkpoint) const;
 
  private:
   static constexpr std::size_t kMostEntries = 1'000'000;
@@ -55,6 +58,7 @@ class CheckpointSearch {
   bool listed_cut_ = false;
   std::vector<std::filesystem::path> entries_;
   std::map<std::string, std::int64_t> ranks_of_;
+  std::map<std::string, std::vector<std::string>> parts_of_;
 };
 
 }  // namespace launch::agent

@@ -1,5 +1,6 @@
 """What the launcher does about a failure: the plan after an out-of-memory error, and the limits."""
 
+import subprocess
 import textwrap
 
 from conftest import VENV
@@ -148,3 +149,74 @@ def test_S004_4_host_memory_gets_the_loader_to_give_way(cluster, nvml):
     assert int(second["env"]["LAUNCH_NUM_WORKERS"]) <= 2
     assert "without pinned memory" in second["change"]
     assert second["batch"] == first["batch"]
+
+
+# Two saves of each trainer's layout by torch itself: the first is whole, the second was cut off.
+SAVES = textwrap.dedent("""\
+    import os, pathlib, sys, torch
+    import torch.distributed.checkpoint as dcp
+
+    state = {"model": torch.nn.Linear(8, 8).state_dict(), "step": torch.tensor(1)}
+
+    def save(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(state, path)
+
+    def shards(path):
+        dcp.save(state, checkpoint_id=path)
+
+    for whole, step in ((True, 100), (False, 200)):
+        megatron = pathlib.Path("megatron")
+        for rank in ("00", "01"):
+            save(megatron / f"iter_{step:07d}/mp_rank_{rank}/model_optim_rng.pt")
+        dist = pathlib.Path(f"megatron_dist/iter_{step:07d}")
+        save(dist / "common.pt")
+        shards(dist)
+        (dist / "metadata.json").write_text("{}")
+        olmo = pathlib.Path(f"olmo/step{step}")
+        save(olmo / "train/rank0.pt")
+        shards(olmo / "model_and_optim")
+        nemo = pathlib.Path(f"nemo/default--val_loss=0.31-step={step}-consumed_samples=8.0")
+        shards(nemo / "weights")
+        (nemo / "context").mkdir()
+        (nemo / "context/io.json").write_text("{}")
+        if whole:
+            for path in (megatron, dist.parent):
+                (path / "latest_checkpointed_iteration.txt").write_text(str(step))
+            (olmo / ".metadata.json").write_text("{}")
+        else:
+            last = megatron / f"iter_{step:07d}/mp_rank_01/model_optim_rng.pt"
+            os.truncate(last, last.stat().st_size - 40)
+            (olmo / "model_and_optim/__0_0.distcp").unlink()
+            (nemo / "weights/.metadata").unlink()
+    """)
+
+
+def test_S004_3_goes_on_from_the_newest_whole_save_of_each_trainer(cluster):
+    cluster.up()
+    cluster.write("saves.py", SAVES)
+    subprocess.run([VENV / "bin/python", "saves.py"], cwd=cluster.work, check=True, timeout=120)
+    layouts = {
+        "megatron": ("iter_0000100", "mp_rank_01/model_optim_rng.pt has no end record"),
+        "megatron_dist": ("iter_0000100", "latest_checkpointed_iteration.txt names iteration 100"),
+        "olmo": ("step100", "model_and_optim/__0_0.distcp is missing"),
+        "nemo": ("default--val_loss=0.31-step=100-consumed_samples=8.0",
+                 "weights/.metadata is missing"),
+    }
+    jobs = {}
+    for name in layouts:
+        jobs[name] = cluster.submit(cluster.write(f"{name}.yaml", textwrap.dedent(f"""\
+            name: {name}
+            device: cpu
+            gpus: 0
+            preflight: {{level: none}}
+            checkpoint: {{dir: {name}}}
+            run: echo from $LAUNCH_RESUME_FROM
+            """)))
+    for name, (newest, why) in layouts.items():
+        cluster.wait_for(jobs[name], "SUCCEEDED", timeout=60)
+        said = cluster.launch("logs", jobs[name], "--no-prefix").stdout
+        assert f"from {cluster.work / name / newest}" in said.splitlines()
+        skipped = [e["text"] for e in cluster.events()
+                   if e["kind"] == "checkpoint.skipped" and f"/{name}/" in e["text"]]
+        assert skipped and why in skipped[0], skipped

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -59,6 +60,27 @@ void FuzzPickles(std::string_view bytes) {
   Write(tag + "/mp_rank_00_model_states.pt", bytes);
   (void)agent::OptimizerIsBeside(tag + "/mp_rank_00_model_states.pt", nullptr);
   (void)agent::ReadCheckpoints(directory.path() + "/deepspeed", {});
+  static const std::string below = directory.path() + "/below";
+  std::filesystem::create_directories(below + "/step1/model_and_optim");
+  Write(below + "/step1/model_and_optim/__0_0.distcp", "x");
+  Write(below + "/step1/model_and_optim/.metadata", bytes);
+  (void)agent::ReadCheckpoints(below, {});
+}
+
+// The name of a directory of a rank of the model, a new line, and the text beside the iterations.
+void FuzzMegatron(std::string_view bytes) {
+  const ScratchDirectory directory;
+  std::string name(bytes.substr(0, std::min<std::size_t>(bytes.find('\n'), 200)));
+  std::ranges::replace(name, '/', '_');
+  std::ranges::replace(name, '\0', '_');
+  const std::string rank = directory.path() + "/iter_0000002/mp_rank_" + name;
+  std::filesystem::create_directories(rank);
+  Write(rank + "/model_optim_rng.pt", "x");
+  Write(directory.path() + "/latest_checkpointed_iteration.txt",
+        bytes.substr(std::min(bytes.size(), name.size() + 1)));
+  for (const CheckpointFound& one : agent::ReadCheckpoints(directory.path(), {.world = 2})) {
+    Require(!one.complete, "a file that is no zip is not whole");
+  }
 }
 
 void FuzzCheckpointName(std::string_view name) {
@@ -79,6 +101,7 @@ void FuzzCheckpoint(std::string_view bytes) {
   if (bytes.empty()) return;
   if (bytes[0] == 'm') return FuzzPickles(bytes.substr(1));
   if (bytes[0] == 'n') return FuzzCheckpointName(bytes.substr(1));
+  if (bytes[0] == 'i') return FuzzMegatron(bytes.substr(1));
   const std::string path =
       directory.path() + "/" + kNames[static_cast<unsigned char>(bytes[0]) % 4];
   Write(path, bytes.substr(1));

@@ -393,6 +393,163 @@ TEST_F(CheckpointTest, AccelerateSavesOfFewerRanksCountWhenTheJobGrowsAgain) {
   EXPECT_EQ(NewestComplete(FindFor(4))->step, 20) << "the newest alone is short";
 }
 
+// As Megatron-LM's training/checkpointing.py names them: without a pipeline, with one.
+TEST_F(CheckpointTest, TakesTheRanksOfAModelOfMegatron) {
+  const auto write = [&](const std::string& iteration, const std::string& rank) {
+    const std::string name = "iter_" + iteration + "/mp_rank_" + rank + "/";
+    Write(name + "model_optim_rng.pt", Zip("m"));
+    Write(name + "distrib_optim.pt", Zip("o"));
+  };
+  for (const std::string iteration : {"0000100", "0000200"}) {
+    for (const std::string rank : {"00_000", "00_001", "01_000", "01_001"}) write(iteration, rank);
+  }
+  const std::string newest = dir_ + "/iter_0000200/";
+  EXPECT_EQ(FindFor(4).at(0).why,
+            "latest_checkpointed_iteration.txt is missing beside it: the save did not finish");
+  Write("latest_checkpointed_iteration.txt", "100");
+  EXPECT_EQ(FindFor(4).at(0).why,
+            "latest_checkpointed_iteration.txt names iteration 100: the save did not finish");
+  ASSERT_NE(NewestComplete(FindFor(4)), nullptr) << FindFor(4).at(1).why;
+  EXPECT_EQ(NewestComplete(FindFor(4))->path, dir_ + "/iter_0000100");
+  Write("latest_checkpointed_iteration.txt", "200\n");
+  EXPECT_EQ(NewestComplete(FindFor(4))->step, 200);
+  EXPECT_EQ(NewestComplete(FindFor(4))->format, "megatron");
+  for (const char* const format : {"megatron", "dcp", "hf"}) {
+    EXPECT_EQ(FindOf(format).size(), format == std::string("megatron") ? 2u : 0u) << format;
+  }
+
+  const std::string optimizer = newest + "mp_rank_01_000/distrib_optim.pt";
+  fs::resize_file(optimizer, fs::file_size(optimizer) - 1);
+  EXPECT_NE(FindFor(4).at(0).why.find("mp_rank_01_000/distrib_optim.pt"), std::string::npos);
+  EXPECT_EQ(NewestComplete(FindFor(4))->step, 100);
+  fs::remove(optimizer);
+  EXPECT_EQ(FindFor(4).at(0).why,
+            "mp_rank_01_000/distrib_optim.pt is missing, iter_0000100 has it");
+  fs::remove(newest + "mp_rank_01_000/model_optim_rng.pt");
+  EXPECT_EQ(FindFor(4).at(0).why,
+            "mp_rank_01_000/model_optim_rng.pt is missing: the save did not finish");
+  fs::remove_all(newest + "mp_rank_01_000");
+  EXPECT_EQ(FindFor(4).at(0).why,
+            "mp_rank_01_000/distrib_optim.pt is missing, iter_0000100 has it");
+  EXPECT_TRUE(FindFor(2).at(0).complete) << "the other one is of more ranks than the job has";
+  write("0000200", "03_000");
+  EXPECT_EQ(FindFor(2).at(0).why, "the mp_rank of a rank of the model is missing");
+  fs::remove_all(newest);
+  for (const char* const text : {"release", "", "-1", "\xff"}) {
+    Write("latest_checkpointed_iteration.txt", text);
+    EXPECT_EQ(FindFor(4).at(0).why, "latest_checkpointed_iteration.txt names no iteration");
+  }
+}
+
+// Ranks of experts need not meet all ranks of tensors; copies of the model may be fewer than
+// before.
+TEST_F(CheckpointTest, AsksForNoRankOfMegatronThatMayNotBeThere) {
+  Write("latest_checkpointed_iteration.txt", "20");
+  for (const std::string name : {"iter_0000010/mp_rank_", "iter_0000020/mp_rank_"}) {
+    for (const std::string rank : {"00_000", "01_001"})
+      Write(name + rank + "/model_optim_rng.pt", Zip("m"));
+  }
+  Write("iter_0000010/mp_rank_00_000/layer_wise_optimizer_0.pt", Zip("o"));
+  Write("iter_0000010/mp_rank_00_000/layer_wise_optimizer_1.pt", Zip("o"));
+  Write("iter_0000020/mp_rank_00_000/layer_wise_optimizer_0.pt", Zip("o"));
+  EXPECT_EQ(NewestComplete(FindFor(2))->step, 20) << FindFor(2).at(0).why;
+}
+
+TEST_F(CheckpointTest, TakesTheDcpOfMegatronOnceItsTrackerNamesIt) {
+  for (const std::string name : {"iter_0000100", "iter_0000200"}) {
+    WriteDcp(name);
+    Write(name + "/common.pt", Zip("c"));
+  }
+  EXPECT_EQ(Find().at(0).why, "metadata.json is missing: the save did not finish");
+  for (const std::string name : {"iter_0000100", "iter_0000200"})
+    Write(name + "/metadata.json", R"({"sharded_backend": "torch_dist"})");
+  EXPECT_EQ(NewestComplete(Find())->step, 200) << "trainers without a tracker call theirs so too";
+  Write("latest_checkpointed_iteration.txt", "100");
+  EXPECT_EQ(Find().at(0).why,
+            "latest_checkpointed_iteration.txt names iteration 100: the save did not finish");
+  for (const char* const format : {"auto", "dcp", "megatron"})
+    EXPECT_EQ(NewestComplete(FindOf(format))->step, 100) << format;
+  Write("latest_checkpointed_iteration.txt", "300");
+  EXPECT_EQ(NewestComplete(Find())->step, 200);
+  fs::resize_file(dir_ + "/iter_0000200/common.pt", 10);
+  EXPECT_EQ(NewestComplete(Find())->step, 100);
+}
+
+TEST_F(CheckpointTest, TakesTheWeightsOfNemoBelowItsName) {
+  const auto name = [](int step) {
+    return "default--val_loss=0.31-step=" + std::to_string(step) + "-consumed_samples=80.0-last";
+  };
+  for (const int step : {9, 19}) {
+    WriteDcp(name(step) + "/weights");
+    Write(name(step) + "/weights/common.pt", Zip("c"));
+    Write(name(step) + "/weights/metadata.json", "{}");
+    Write(name(step) + "/context/io.json", "{}");
+  }
+  const std::string newest = dir_ + "/" + name(19);
+  ASSERT_NE(NewestComplete(Find()), nullptr) << Find().at(0).why;
+  EXPECT_EQ(NewestComplete(Find())->path, newest);
+  EXPECT_EQ(NewestComplete(Find())->format, "dcp");
+  EXPECT_EQ(NewestComplete(Find())->step, 19);
+  Write(name(19) + "-unfinished", "");
+  EXPECT_EQ(Find().at(0).why, name(19) + "-unfinished is beside it: the save did not finish");
+  EXPECT_EQ(NewestComplete(Find())->step, 9);
+  fs::remove(newest + "-unfinished");
+  fs::remove_all(newest + "/context");
+  EXPECT_EQ(Find().at(0).why, "context is missing, " + name(9) + " has it");
+  fs::remove(newest + "/weights/metadata.json");
+  EXPECT_EQ(Find().at(0).why, "weights/metadata.json is missing: the save did not finish");
+  fs::remove(newest + "/weights/.metadata");
+  EXPECT_EQ(Find().at(0).why, "weights/.metadata is missing: the save did not finish");
+  EXPECT_EQ(NewestComplete(Find())->step, 9);
+}
+
+TEST_F(CheckpointTest, TakesOlmosOnceItsLastFileIsThere) {
+  for (const std::string name : {"step100", "step200"}) {
+    Write(name + "/train/rank0.pt", Zip("t"));
+    WriteDcp(name + "/model_and_optim");
+    Write(name + "/.metadata.json", "{}");
+  }
+  const std::string newest = dir_ + "/step200/";
+  ASSERT_NE(NewestComplete(Find()), nullptr) << Find().at(0).why;
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/step200");
+  Write("step200/model_and_optim/.metadata",
+        PickledShort("__0_0.distcp") + Pickled("__1_0.distcp"));
+  EXPECT_EQ(Find().at(0).why, "model_and_optim/__1_0.distcp is missing");
+  Write("step200/model_and_optim/.metadata", "m");
+  Write("step200/train/rank1.pt", "half");
+  EXPECT_EQ(Find().at(0).why, "train/rank1.pt is not a complete torch.save file");
+  Write("step200/train/rank1.pt", Zip("t"));
+  fs::remove(newest + ".metadata.json");
+  EXPECT_EQ(Find().at(0).why, ".metadata.json is missing: the save did not finish");
+  fs::remove_all(newest + "model_and_optim");  // as saved in the background: first the trainer's
+  EXPECT_EQ(Find().at(0).why, "model_and_optim is missing: the save did not finish");
+  EXPECT_EQ(NewestComplete(Find())->step, 100);
+  fs::rename(dir_ + "/step100", dir_ + "/step100-tmp");
+  EXPECT_EQ(NewestComplete(Find()), nullptr);
+}
+
+TEST_F(CheckpointTest, NeedsEveryDcpBelowTheDirectoryOfAStep) {
+  for (const std::string name : {"iter_000000010", "iter_000000020"}) {
+    for (const std::string part : {"/model", "/optim", "/trainer"}) WriteDcp(name + part);
+  }
+  ASSERT_NE(NewestComplete(Find()), nullptr) << Find().at(0).why;
+  EXPECT_EQ(NewestComplete(Find())->step, 20);
+  fs::remove_all(dir_ + "/iter_000000020/trainer");
+  EXPECT_EQ(Find().at(0).why, "trainer is missing, iter_000000010 has it");
+  fs::remove(dir_ + "/iter_000000020/optim/.metadata");
+  EXPECT_EQ(Find().at(0).why, "optim/.metadata is missing: the save did not finish");
+  fs::remove(dir_ + "/iter_000000020/optim/__0_0.distcp");
+  EXPECT_EQ(Find().at(0).why, "optim is empty: the save did not finish");
+  EXPECT_EQ(NewestComplete(Find())->step, 10);
+}
+
+// `checkpoint.dir` is a directory too high: none of these is one checkpoint of several parts.
+TEST_F(CheckpointTest, TakesNoDirectoryOfCheckpointsForOne) {
+  for (const std::string name : {"run/step-10", "run/step-20", "run_2/last", "epoch_1/ckpt-5"})
+    WriteDcp(name);
+  EXPECT_TRUE(Find().empty()) << Find().at(0).path;
+}
+
 // As the training scripts of diffusers save: whole models below, or weights of LoRA.
 TEST_F(CheckpointTest, TakesAccelerateUnderANameOfTheHuggingFaceTrainer) {
   for (const int step : {500, 1000}) {

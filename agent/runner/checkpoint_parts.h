@@ -1,0 +1,47 @@
+// Checkpoints whose parts are in directories below that of the step.
+//
+//   Megatron-LM  iter_N/mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt, one directory a rank of the
+//   model;
+//                latest_checkpointed_iteration.txt beside iter_N is written last, also where iter_N
+//                is one directory of torch.distributed.checkpoint
+//   NeMo 2       NAME/weights/ of torch.distributed.checkpoint, NAME/context/; the file
+//                NAME-unfinished is beside it until the save is done
+//   OLMo-core    stepN/model_and_optim/, stepN/train/rankR.pt; stepN/.metadata.json is written last
+//   others       directories of torch.distributed.checkpoint, as model/ and optim/
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "agent/runner/checkpoint_search.h"
+#include "common/launch.h"
+
+namespace launch::agent {
+
+// Whether torch.distributed.checkpoint wrote into `directory` itself.
+bool HoldsDcp(CheckpointSearch& search, const std::filesystem::path& directory);
+// Whether it did into directories below it. `step`: that of the name of `directory`.
+bool HoldsDcpBelow(CheckpointSearch& search, const std::filesystem::path& directory,
+                   std::int64_t step);
+// Whether Megatron-LM wrote a file for each rank of the model below it.
+bool HoldsMegatron(CheckpointSearch& search, const std::filesystem::path& directory);
+
+// Empty = complete; else what is wrong.
+std::string WhyDcpFilesIncomplete(CheckpointSearch& search, const std::filesystem::path& directory,
+                                  int world);
+std::string WhyDcpBelowIncomplete(CheckpointSearch& search, const std::filesystem::path& directory,
+                                  int world);
+std::string WhyMegatronIncomplete(CheckpointSearch& search, const std::filesystem::path& directory,
+                                  std::int64_t step);
+
+// What NeMo says of a checkpoint that it has not written to its end, or has begun to remove.
+std::string WhyMarkedUnfinished(const std::filesystem::path& checkpoint);
+
+// Where others of the same format have a part, one without it was cut off. One of more ranks of the
+// model than the job has ranks was made by another job.
+void AskForPartsOfOthers(const CheckpointSearch& search, int world,
+                         std::vector<CheckpointFound>& all);
+
+}  // namespace launch::agent
