@@ -204,12 +204,24 @@ std::string WhyPartsIncomplete(Search& search, const fs::path& directory, int wo
   return sharded ? std::string() : WhyModelsBelowIncomplete(search, directory);
 }
 
+// Weights alone: the first that either of both writes.
+bool MayBeAccelerates(Search& search, const fs::path& directory) {
+  const bool told = std::ranges::any_of(search.Entries(directory), [](const fs::path& path) {
+    const std::string name = path.filename().string();
+    return IsState(name) || name.ends_with("config.json");
+  });
+  return !told && (WhyWeightsIncomplete(search, directory) != kNoWeights ||
+                   WhyModelsBelowIncomplete(search, directory) != kNoWeights);
+}
+
 void ReadHuggingFace(Search& search, const fs::path& directory, int world, CheckpointFound& found) {
   found.format = "hf";
   const fs::path state = directory / "trainer_state.json";
   std::error_code error;
   if (!fs::exists(state, error)) {
-    found.why = "trainer_state.json is missing";
+    found.why = MayBeAccelerates(search, directory)
+                    ? "neither trainer_state.json nor accelerate's random_states_R.pkl is there"
+                    : "trainer_state.json is missing";
     return;
   }
   const auto step = GlobalStepOf(search.Text(state));
@@ -300,6 +312,16 @@ bool HoldsAccelerate(Search& search, const fs::path& directory) {
          (HasLatest(directory) && IsTagOfAccelerate(TagOf(directory)));
 }
 
+// Where the random states, which come last, are not there yet: accelerate calls so what the trainer
+// of Hugging Face calls *.pt, or writes behind training_args.bin.
+// Source: accelerate 1.15, checkpointing.py, save_accelerator_state.
+bool BeginsAccelerate(Search& search, const fs::path& directory) {
+  return HasStart(search, directory, "custom_checkpoint_") ||
+         std::ranges::any_of(search.Entries(directory), [](const fs::path& path) {
+           return path.extension() == ".bin" && IsState(path.filename().string());
+         });
+}
+
 // Its trainer writes training_args.bin with the weights, before anything of DeepSpeed's, and
 // trainer_state.json last. Source: transformers 4.36 and 5.23, Trainer._save_checkpoint.
 bool HoldsHuggingFace(const fs::path& directory) {
@@ -322,7 +344,7 @@ std::string_view FormatOf(Search& search, const fs::path& directory, std::int64_
   if (HoldsMegatron(search, directory)) return "megatron";
   if (HoldsDcpBelow(search, directory, step)) return "dcp";
   if (HasEntry(search, directory, "_model_states.pt")) return "deepspeed";
-  if (hf_name) return "hf";
+  if (hf_name) return BeginsAccelerate(search, directory) ? "accelerate" : "hf";
   if (name.starts_with("checkpoint_")) return "accelerate";
   return step > 0 && HoldsWeights(search, directory) ? "torch" : "";
 }

@@ -578,6 +578,25 @@ TEST_F(CheckpointTest, TakesAccelerateUnderANameOfTheHuggingFaceTrainer) {
   EXPECT_EQ(Find()[0].why, "no random_states_R.pkl");
 }
 
+// accelerate 1.15 writes the weights, then the optimizer and the scheduler, then the random states.
+TEST_F(CheckpointTest, SaysOfATornSaveOfAccelerateWhatIsMissingThere) {
+  const char* const neither =
+      "neither trainer_state.json nor accelerate's random_states_R.pkl is there";
+  Write("checkpoint-500/unet/diffusion_pytorch_model.safetensors", Safetensors(8));
+  EXPECT_EQ(Find().at(0).why, neither);
+  Write("checkpoint-500/model.safetensors", Safetensors(8));
+  EXPECT_EQ(Find().at(0).why, neither) << "the trainer of Hugging Face begins with them too";
+  Write("checkpoint-500/optimizer.bin", Zip("o"));
+  EXPECT_EQ(Find().at(0).why, "no random_states_R.pkl");
+  EXPECT_EQ(Find().at(0).format, "accelerate");
+  EXPECT_EQ(FindOf("hf").at(0).why, "trainer_state.json is missing") << "as the user asked";
+  Write("checkpoint-500/optimizer.bin", Zip("o").substr(0, 60));
+  EXPECT_NE(Find().at(0).why.find("optimizer.bin"), std::string::npos) << Find().at(0).why;
+  Write("checkpoint-600/config.json", "{}");
+  Write("checkpoint-600/model.safetensors", Safetensors(8));
+  EXPECT_EQ(Find().at(0).why, "trainer_state.json is missing");
+}
+
 // transformers loads one from the directory of its name.
 TEST_F(CheckpointTest, TakesAnAdapterOfPeftThatHasAName) {
   WriteHf(10);
