@@ -87,6 +87,7 @@ void JudgePower(const NodeInventory& node, const std::vector<std::size_t>& posit
     const GpuDevice& gpu = node.gpus[i];
     const int peers = highest[gpu.model];
     if (!gpu.power_limit_w || *gpu.power_limit_w >= kPowerSlack * peers) continue;
+    if (gpu.why.starts_with("power_limited")) continue;  // is told already, with its own default
     Finding finding = MakeFinding(
         "gpu_unhealthy", Severity::kWarning, node.node,
         Name(node, i) + " is limited to " + std::to_string(*gpu.power_limit_w) +

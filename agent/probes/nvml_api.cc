@@ -43,6 +43,8 @@ NvmlApi ResolveNvml(SymbolResolver& r) {
   Bind(r, "nvmlDeviceGetMemoryInfo", api.memory);
   Bind(r, "nvmlDeviceGetPowerUsage", api.power_usage);
   Bind(r, "nvmlDeviceGetEnforcedPowerLimit", api.power_limit);
+  Bind(r, "nvmlDeviceGetPowerManagementLimit", api.set_power_limit);
+  Bind(r, "nvmlDeviceGetPowerManagementDefaultLimit", api.default_power_limit);
   Bind(r, "nvmlDeviceGetTemperature", api.temperature);
   Bind(r, "nvmlDeviceGetUtilizationRates", api.utilization);
   Bind(r, "nvmlDeviceGetEccMode", api.ecc_mode);

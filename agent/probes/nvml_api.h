@@ -135,7 +135,9 @@ struct NvmlApi {
   Call<NvmlDevice, NvmlMemoryV2*> memory_v2 = nullptr;
   Call<NvmlDevice, NvmlMemory*> memory = nullptr;
   Call<NvmlDevice, unsigned*> power_usage = nullptr;
-  Call<NvmlDevice, unsigned*> power_limit = nullptr;
+  Call<NvmlDevice, unsigned*> power_limit = nullptr;      // the lowest of all that hold
+  Call<NvmlDevice, unsigned*> set_power_limit = nullptr;  // nvidia-smi -pl
+  Call<NvmlDevice, unsigned*> default_power_limit = nullptr;
   Call<NvmlDevice, unsigned, unsigned*> temperature = nullptr;
   Call<NvmlDevice, NvmlUtilization*> utilization = nullptr;
   Call<NvmlDevice, unsigned*, unsigned*> ecc_mode = nullptr;

@@ -54,6 +54,16 @@ void WorsenByClockLimit(int set, int usual, GpuDevice& gpu) {
              std::to_string(usual) + " MHz is usual; nvidia-smi -rac resets it");
 }
 
+void WorsenByPowerLimit(unsigned set, unsigned usual, GpuDevice& gpu) {
+  constexpr unsigned kWatt = 1000;
+  if (set == 0 || set / kWatt >= usual / kWatt) return;
+  const std::string watts = std::to_string(usual / kWatt);
+  Worsen(gpu, Health::kWarn,
+         "power_limited: its power limit was set to " + std::to_string(set / kWatt) + " W, " +
+             watts + " W is usual; nvidia-smi -i " + (gpu.pci.empty() ? gpu.uuid.value : gpu.pci) +
+             " -pl " + watts + " resets it");
+}
+
 void WorsenByComputeMode(unsigned mode, GpuDevice& gpu) {
   if (mode != kComputeProhibited) return;
   Worsen(gpu, Health::kBad,

@@ -19,6 +19,8 @@ void WorsenByEccErrors(unsigned long long errors, GpuDevice& gpu);
 void WorsenByClockReasons(unsigned long long reasons, GpuDevice& gpu);
 // An applications clock below the default one was set by hand, in MHz.
 void WorsenByClockLimit(int set, int usual, GpuDevice& gpu);
+// A power limit below the default one was set by hand, in milliwatts.
+void WorsenByPowerLimit(unsigned set, unsigned usual, GpuDevice& gpu);
 // Lanes in use, and what GPU and slot together can have: fewer are a bad contact or a wrong setting
 // of the firmware, and every copy to the host takes longer.
 void WorsenByPcieWidth(int width, int max_width, GpuDevice& gpu);

@@ -45,6 +45,10 @@ void NvmlSession::ReadHealth(NvmlDevice handle, GpuDevice& gpu) {
     WorsenByEccErrors(count, gpu);
   if (Ask(api_.clock_reasons, handle, &count) == kNvmlSuccess) WorsenByClockReasons(count, gpu);
   ReadClocks(handle, gpu);
+  const auto set = NumberOf(api_.set_power_limit, handle);
+  const auto usual = NumberOf(api_.default_power_limit, handle);
+  if (set && usual)
+    WorsenByPowerLimit(static_cast<unsigned>(*set), static_cast<unsigned>(*usual), gpu);
   unsigned mode = 0;
   if (Ask(api_.compute_mode, handle, &mode) == kNvmlSuccess) WorsenByComputeMode(mode, gpu);
 }

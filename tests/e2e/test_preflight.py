@@ -270,6 +270,8 @@ GPU_TROUBLE = {
     "clocks set by hand": ({"clock_mhz": 1200, "default_clock_mhz": 1980}, "warning", "1200 MHz"),
     "clocks held down by heat": ({"clock_reasons": 0x40}, "warning", "heat"),
     "a power limit below that of its peers": ({"power_limit_w": 350}, "warning", "350 W"),
+    "a power limit below its default": ({"power_limit_w": 500, "default_power_limit_w": 700}, "warning",
+                                        "500 W, 700 W is usual"),
     "no persistence mode": ({"persistence": 0}, "notice", "persistence mode is off"),
     "no compute mode": ({"compute_mode": 2}, "error", "compute_prohibited"),
     "a GPU that fell off the bus": ({"lost": True}, "error", "fallen off the bus"),

@@ -332,6 +332,13 @@ EXPORT nvmlDeviceGetPowerUsage(nvmlDevice_t handle, unsigned int* milliwatts) {
 EXPORT nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t handle, unsigned int* milliwatts) {
   return Number("nvmlDeviceGetEnforcedPowerLimit", handle, "power_limit_w", milliwatts, 1000);
 }
+EXPORT nvmlDeviceGetPowerManagementLimit(nvmlDevice_t handle, unsigned int* milliwatts) {
+  return Number("nvmlDeviceGetPowerManagementLimit", handle, "power_limit_w", milliwatts, 1000);
+}
+EXPORT nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t handle, unsigned int* milliwatts) {
+  return Number("nvmlDeviceGetPowerManagementDefaultLimit", handle, "default_power_limit_w",
+                milliwatts, 1000);
+}
 EXPORT nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t handle, unsigned long long* millijoules) {
   return Number("nvmlDeviceGetTotalEnergyConsumption", handle, "energy_mj", millijoules);
 }

@@ -10,7 +10,7 @@
 //     "uuid": "GPU-...", "name": "NVIDIA ...", "pci": "0000:01:00.0", "serial": "...",
 //     "cc": [9, 0], "architecture": 9,
 //     "memory": {"total_mib": 97871, "reserved_mib": 500, "used_mib": 0},
-//     "power_w": 90.0, "power_limit_w": 700, "temperature_c": 35,
+//     "power_w": 90.0, "power_limit_w": 700, "default_power_limit_w": 700, "temperature_c": 35,
 //     "utilization": {"gpu": 0, "memory": 0}, "ecc": true, "numa": 1, "c2c": true,
 //     "addressing": 2, "recovery_action": 0, "fabric_state": 3,
 //     "remapped": {"correctable": 0, "uncorrectable": 0, "pending": false, "failure": false},

@@ -63,6 +63,12 @@ TEST(GpuCheck, OneThrottledAmongEqualsIsNamed) {
   ASSERT_EQ(Codes(report), std::vector<std::string>{"gpu_unhealthy"});
   EXPECT_TRUE(Contains(report.findings[0].says, "GPU 1"));
   EXPECT_EQ(report.findings[0].fix, std::vector<std::string>{"nvidia-smi -i 1 -pl 900"});
+  scene.node.gpus[1].health = Health::kWarn;
+  scene.node.gpus[1].why = "power_limited: its power limit was set to 600 W, 900 W is usual";
+  ASSERT_EQ(Codes(scene.Judge()), std::vector<std::string>{"gpu_unhealthy"}) << "once";
+  EXPECT_TRUE(Contains(scene.Judge().findings[0].says, "600 W, 900 W is usual"));
+  scene.node.gpus[1].health = Health::kOk;
+  scene.node.gpus[1].why.clear();
   scene.node.gpu_subset = true;  // GPU 1 of the machine is somebody else's
   scene.node.gpus[1].pci.clear();
   EXPECT_EQ(scene.Judge().findings[0].fix, std::vector<std::string>{"nvidia-smi -i GPU-2 -pl 900"});

@@ -83,6 +83,25 @@ TEST_F(NvmlSessionTest, TellsClocksPcieRemappedRowsAndTheFabric) {
   EXPECT_EQ(facts.gpus[2].health, Health::kOk) << facts.gpus[2].why;
 }
 
+TEST_F(NvmlSessionTest, TellsOfAPowerLimitThatWasSetBelowTheDefault) {
+  Load("h100x8");
+  for (nlohmann::json& gpu : state["devices"]) gpu["default_power_limit_w"] = 700;
+  state["devices"][1]["power_limit_w"] = 450;
+  state["devices"][2]["power_limit_w"] = 750;
+  state["devices"][3].erase("default_power_limit_w");
+  state["devices"][3]["power_limit_w"] = 450;  // a driver that names no default
+  Write();
+  const GpuFacts facts = List();
+  ASSERT_EQ(facts.gpus.size(), 8u);
+  const GpuDevice& limited = facts.gpus[1];
+  EXPECT_EQ(limited.health, Health::kWarn);
+  EXPECT_EQ(limited.why,
+            "power_limited: its power limit was set to 450 W, 700 W is usual; nvidia-smi -i " +
+                limited.pci + " -pl 700 resets it");
+  for (const std::size_t other : {0, 2, 3})
+    EXPECT_EQ(facts.gpus[other].health, Health::kOk) << facts.gpus[other].why;
+}
+
 TEST_F(NvmlSessionTest, KeepsTheHighestPcieGenerationThatAGpuReached) {
   Load("rtx4090");  // without work
   NvmlSession session = Session();
