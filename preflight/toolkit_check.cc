@@ -12,6 +12,10 @@ namespace launch {
 namespace {
 
 constexpr std::string_view kToolkitCheck = "op builds";
+constexpr const char* kCpuAdam = "cpu_adam";
+constexpr const char* kShmComm = "deepspeed_shm_comm";
+// Of DeepSpeed; what earlier ones build is not known.
+constexpr CudaVersion kShmCommSince = {0, 16};
 constexpr const char* kBuildOpsNote =
     "DS_BUILD_OPS is read when DeepSpeed is installed: at run time it stops no build";
 
@@ -23,8 +27,11 @@ bool IsZero(Strategy strategy) {
 struct OpBuild {
   const NodeCase& c;
   std::string op;
-  std::string torch;  // "torch 2.5.1+cu124"
-  CudaVersion torch_cuda;
+  std::string why;         // who needs it
+  std::string install_as;  // what builds it when DeepSpeed is installed
+  Severity severity = Severity::kError;
+  std::string torch = {};  // "torch 2.5.1+cu124"; of a build for GPUs, as what follows
+  CudaVersion torch_cuda = {};
   bool skips_check = false;  // DS_SKIP_CUDA_CHECK=1
 };
 
@@ -37,9 +44,10 @@ bool OtherToolkit(const OpBuild& b) {
 void AddMissing(const OpBuild& b, const std::string& what, std::string remedy,
                 std::vector<std::string> fix, PreflightReport& report) {
   Finding finding =
-      MakeFinding("op_build_prerequisites", Severity::kError, b.c.node.node,
+      MakeFinding("op_build_prerequisites", b.severity, b.c.node.node,
                   "DeepSpeed builds " + b.op + " when the job starts, and " + what + On(b.c.node));
-  finding.evidence = "optimizer offload needs " + b.op + "; operators built at install: none";
+  finding.evidence =
+      b.why + " needs " + b.op + ", which was not built when DeepSpeed was installed";
   finding.remedy = std::move(remedy);
   finding.fix = std::move(fix);
   Add(report, std::move(finding));
@@ -57,7 +65,8 @@ bool JudgeTools(const OpBuild& b, PreflightReport& report) {
   if (!has("c++") && RankVariable(b.c, "CXX").empty()) {
     AddMissing(b, "there is no C++ compiler",
                "install g++ and the headers of Python, or build the operator when DeepSpeed is "
-               "installed elsewhere: DS_BUILD_CPU_ADAM=1 pip install deepspeed",
+               "installed elsewhere: " +
+                   b.install_as + " pip install deepspeed",
                {}, report);
     return false;
   }
@@ -117,25 +126,70 @@ void JudgeVersions(const OpBuild& b, CudaVersion nvcc, PreflightReport& report) 
   Add(report, std::move(finding));
 }
 
+// The plan gives it to ranks that DeepSpeed trains; that of the user may stand before a script of
+// another trainer.
+bool GivesAccelerator(const JobSpec& spec, const Plan& plan) {
+  constexpr const char* kAccelerator = "DS_ACCELERATOR";
+  const bool users = std::ranges::any_of(
+      spec.env, [](const EnvEntry& entry) { return entry.name == kAccelerator; });
+  return !users && std::ranges::any_of(plan.assignments, [](const RankAssignment& rank) {
+    const auto set = rank.env.find(kAccelerator);
+    return set != rank.env.end() && set->second == "cpu";
+  });
+}
+
+// DeepSpeed's launcher starts scripts too that never call it.
+bool ByLineAlone(const NodeCase& c) {
+  return c.spec.trainer != Trainer::kDeepspeed && !IsZero(c.plan.strategy) &&
+         !GivesAccelerator(c.spec, c.plan);
+}
+
+// Source: DeepSpeed 0.19, comm/torch.py: TorchBackend builds it before it forms the world.
+void JudgeCpuBuild(const NodeCase& c, PreflightReport& report) {
+  const auto deepspeed = c.runtime->packages.find("deepspeed");
+  if (deepspeed == c.runtime->packages.end()) return;
+  const auto version = ParseVersionPair(deepspeed->second);
+  if (!version || *version < kShmCommSince) return;
+  const OpBuild b{.c = c,
+                  .op = kShmComm,
+                  .why = "DeepSpeed " + deepspeed->second + " on the CPU",
+                  .install_as = "DS_BUILD_SHM_COMM=1",
+                  .severity = ByLineAlone(c) ? Severity::kWarning : Severity::kError};
+  if (c.node.tools.empty() || !JudgeTools(b, report)) return;
+  Pass(report, kToolkitCheck, c.node.node, "a C++ compiler and ninja can build " + b.op);
+}
+
 }  // namespace
 
-std::string OpToBuild(const Plan& plan) {
+std::string OpToBuild(const JobSpec& spec, const Plan& plan) {
+  if (plan.device == DeviceClass::kCpu) {
+    const bool trains = IsZero(plan.strategy) || plan.trainer == Trainer::kDeepspeed ||
+                        GivesAccelerator(spec, plan);
+    return trains ? kShmComm : "";
+  }
   const bool offloads = plan.offload == Offload::kOptimizer || plan.offload == Offload::kAll;
-  return plan.device == DeviceClass::kCuda && IsZero(plan.strategy) && offloads ? "cpu_adam" : "";
+  return plan.device == DeviceClass::kCuda && IsZero(plan.strategy) && offloads ? kCpuAdam : "";
 }
 
 void JudgeOpBuild(const NodeCase& c, PreflightReport& report) {
-  const std::string op = OpToBuild(c.plan);
-  if (op.empty() || c.runtime == nullptr || !c.runtime->torch || !c.runtime->torch->cuda) return;
-  const auto torch_cuda = ParseVersionPair(*c.runtime->torch->cuda);
-  if (!torch_cuda) return;
+  const std::string op = OpToBuild(c.spec, c.plan);
+  if (op.empty() || c.runtime == nullptr || !c.runtime->torch) return;
   const auto& built = c.runtime->built_ops;
   if (std::find(built.begin(), built.end(), op) != built.end()) {
     Pass(report, kToolkitCheck, c.node.node, op + " was built when DeepSpeed was installed");
     return;
   }
-  const OpBuild b{c, op, "torch " + c.runtime->torch->version, *torch_cuda,
-                  RankVariable(c, "DS_SKIP_CUDA_CHECK") == "1"};
+  if (op == kShmComm) return JudgeCpuBuild(c, report);
+  if (!c.runtime->torch->cuda) return;
+  const auto torch_cuda = ParseVersionPair(*c.runtime->torch->cuda);
+  if (!torch_cuda) return;
+  const OpBuild b{.c = c,
+                  .op = op,
+                  .why = "optimizer offload",
+                  .install_as = "DS_BUILD_CPU_ADAM=1",
+                  .torch = "torch " + c.runtime->torch->version,
+                  .torch_cuda = *torch_cuda,
+                  .skips_check = RankVariable(c, "DS_SKIP_CUDA_CHECK") == "1"};
   if (OtherToolkit(b)) {
     Pass(report, kToolkitCheck, c.node.node,
          "CUDA_HOME of the job, " + RankVariable(c, "CUDA_HOME") +
@@ -146,11 +200,9 @@ void JudgeOpBuild(const NodeCase& c, PreflightReport& report) {
   if (!nvcc) {
     RemedyText toolkit = MatchingToolkit(*torch_cuda);
     AddMissing(b, "there is no nvcc",
-               toolkit.text +
-                   "\nprebuilt: build the operator when DeepSpeed is installed: "
-                   "DS_BUILD_CPU_ADAM=1 " +
-                   ShellQuote(c.runtime->path) + " -m pip install --force-reinstall deepspeed\n" +
-                   kBuildOpsNote,
+               toolkit.text + "\nprebuilt: build the operator when DeepSpeed is installed: " +
+                   b.install_as + " " + ShellQuote(c.runtime->path) +
+                   " -m pip install --force-reinstall deepspeed\n" + kBuildOpsNote,
                std::move(toolkit.fix), report);
     return;
   }

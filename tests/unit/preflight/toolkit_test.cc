@@ -18,18 +18,81 @@ Scene Offloading() {
   return scene;
 }
 
-TEST(OpBuild, OnlyZeroWithOffloadOnGpusBuildsOperators) {
+TEST(OpBuild, ZeroBuildsOneForOffloadOnGpusAndOneForTheCpu) {
   Plan plan;
   plan.device = DeviceClass::kCuda;
   plan.strategy = Strategy::kZero2;
-  EXPECT_EQ(OpToBuild(plan), "");
+  EXPECT_EQ(OpToBuild({}, plan), "");
   plan.offload = Offload::kOptimizer;
-  EXPECT_EQ(OpToBuild(plan), "cpu_adam");
+  EXPECT_EQ(OpToBuild({}, plan), "cpu_adam");
   plan.strategy = Strategy::kFsdp;
-  EXPECT_EQ(OpToBuild(plan), "");
+  EXPECT_EQ(OpToBuild({}, plan), "");
   plan.strategy = Strategy::kZero3;
   plan.device = DeviceClass::kCpu;
-  EXPECT_EQ(OpToBuild(plan), "");
+  EXPECT_EQ(OpToBuild({}, plan), "deepspeed_shm_comm");
+}
+
+// DeepSpeed as the plan has it on CPUs, on a node that says which tools it has.
+Scene OnCpus() {
+  Scene scene;
+  scene.node.gpus.clear();
+  scene.plan.device = DeviceClass::kCpu;
+  scene.plan.precision = Precision::kFp32;
+  scene.job.trainer = scene.plan.trainer = Trainer::kDeepspeed;
+  scene.plan.assignments[0].gpu_uuids.clear();
+  scene.node.interpreters = {Torch(Scene::Interpreter(), "2.13.0+cpu", std::nullopt, false)};
+  scene.node.interpreters[0].packages = {{"deepspeed", "0.19.8"}, {"ninja", "1.11.1"}};
+  scene.node.tools = {{"c++", ""}, {"ninja", ""}};
+  return scene;
+}
+
+TEST(OpBuild, ACpuWithoutACompilerIsNamedUnlessTheOperatorIsBuilt) {
+  Scene scene = OnCpus();
+  const PreflightReport report = scene.Judge();
+  ASSERT_EQ(Codes(report), std::vector<std::string>{"op_build_prerequisites"});
+  EXPECT_EQ(report.findings[0].severity, Severity::kError);
+  EXPECT_EQ(report.findings[0].says,
+            "DeepSpeed builds deepspeed_shm_comm when the job starts, and there is no C++ compiler "
+            "on gh01");
+  EXPECT_TRUE(Contains(report.findings[0].remedy, "DS_BUILD_SHM_COMM=1"))
+      << report.findings[0].remedy;
+  EXPECT_TRUE(Contains(report.findings[0].evidence, "DeepSpeed 0.19.8 on the CPU"));
+  scene.node.tools["c++"] = "12.2.0";
+  EXPECT_TRUE(scene.Judge().findings.empty());
+  EXPECT_EQ(ResultOf(scene.Judge(), "op builds"), "pass");
+  scene.node.interpreters[0].packages.erase("ninja");
+  ASSERT_EQ(Codes(scene.Judge()), std::vector<std::string>{"op_build_prerequisites"});
+  EXPECT_TRUE(Contains(scene.Judge().findings[0].says, "no ninja on gh01"));
+  scene.node.interpreters[0].built_ops = {"deepspeed_shm_comm"};
+  EXPECT_TRUE(scene.Judge().findings.empty());
+}
+
+TEST(OpBuild, ACpuIsJudgedOnlyWhereDeepSpeedIsKnownToBuild) {
+  const auto findings = [](const auto& change) {
+    Scene scene = OnCpus();
+    change(scene);
+    return Codes(scene.Judge());
+  };
+  const std::vector<std::string> none;
+  EXPECT_EQ(findings([](Scene& s) { s.node.tools.clear(); }), none) << "nobody looked";
+  EXPECT_EQ(findings([](Scene& s) { s.job.trainer = s.plan.trainer = Trainer::kAuto; }), none);
+  Scene launched = OnCpus();  // `deepspeed train.py`, whatever that calls
+  launched.job.trainer = Trainer::kAuto;
+  EXPECT_EQ(launched.Judge().findings.at(0).severity, Severity::kWarning);
+  EXPECT_EQ(findings([](Scene& s) { s.node.interpreters[0].packages["deepspeed"] = "0.12.3"; }),
+            none);
+  EXPECT_EQ(findings([](Scene& s) { s.node.interpreters[0].packages.erase("deepspeed"); }), none);
+  const auto by_variable = [](Scene& s) {
+    s.job.trainer = s.plan.trainer = Trainer::kHf;
+    s.SetVariable("DS_ACCELERATOR", "cpu");
+  };
+  EXPECT_EQ(findings(by_variable), std::vector<std::string>{"op_build_prerequisites"});
+  EXPECT_EQ(findings([&](Scene& s) {
+              by_variable(s);
+              s.job.env = {{"DS_ACCELERATOR", "cpu"}};
+            }),
+            none)
+      << "the user may have it in every job";
 }
 
 TEST(OpBuild, TheSameVersionPasses) {
