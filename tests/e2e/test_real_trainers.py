@@ -79,25 +79,62 @@ def by_hand(hosts, cluster, launcher, library):
     return losses(texts[0])
 
 
-@pytest.mark.parametrize("library", CASES)
-def test_a_real_trainer_on_two_hosts_gives_the_losses_of_its_own_launcher(library, hosts, cluster):
+def need(library):
     needs = NEEDS.get(library)
     if needs and importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed in {VENV}: scripts/dependencies.sh names it")
-    launcher, line, count = CASES[library]
-    truth = by_hand(hosts, cluster, launcher, library)
-    assert len(truth) == count, truth
+
+
+def by_launch(cluster, name, run, more=""):
+    """The losses of a job on both hosts with one process on each."""
     job = cluster.submit(cluster.write("job.yaml", f"""\
-name: {library}
+name: {name}
 nodes: 2
 device: cpu
 gpus: 0
 procs_per_node: 1
 venv: {VENV}
 env: {{DS_ACCELERATOR: cpu, HF_HUB_OFFLINE: "1", OMP_NUM_THREADS: "1"}}
-run: {line}
-"""))
+run: {run}
+{more}"""))
     cluster.launch("wait", job, timeout=240)
     status = cluster.status(job)
     assert status["attempts"][0]["nodes"] == ["na", "nb"] and len(status["attempts"]) == 1
-    assert losses(cluster.launch("logs", job, "--rank", "0").stdout) == truth
+    return losses(cluster.launch("logs", job, "--rank", "0").stdout)
+
+
+@pytest.mark.parametrize("library", CASES)
+def test_a_real_trainer_on_two_hosts_gives_the_losses_of_its_own_launcher(library, hosts, cluster):
+    need(library)
+    launcher, line, count = CASES[library]
+    truth = by_hand(hosts, cluster, launcher, library)
+    assert len(truth) == count, truth
+    assert by_launch(cluster, library, line) == truth
+
+
+# Called once on each host, by a text that was written for one, or as the job names it: the launcher itself starts the ranks.
+CALLS = {
+    "torchrun": ("fsdp2", "torchrun --nnodes=1 --node_rank=0 --master_addr=localhost --master_port=29500 --nproc_per_node=1 {}",
+                 ("text", "hidden", "named")),
+    "accelerate": ("accelerate", "accelerate launch --cpu --num_machines 1 --num_processes 1 --machine_rank 0 {}", ("hidden",)),
+    "deepspeed": ("deepspeed", "deepspeed --num_gpus 1 {}", ("text",)),
+}
+FORMS = {
+    "text": lambda launcher, words: ("bash train.sh", ""),
+    "hidden": lambda launcher, words: ("bash $(echo train.sh)", "launcher: node\n"),
+    "named": lambda launcher, words: (f"python {words}", f"launcher: {launcher}\n"),
+}
+
+
+@pytest.mark.parametrize("launcher", CALLS)
+def test_a_launcher_that_each_of_two_hosts_calls_gives_the_losses_of_one_started_by_hand(launcher, hosts, cluster):
+    library, call, forms = CALLS[launcher]
+    need(library)
+    truth = by_hand(hosts, cluster, launcher, library)
+    assert len(truth) == CASES[library][2], truth
+    words = f"train_same.py {library}"
+    cluster.write("train.sh", f"set -e\n{call.format(words)}\n")
+    for form in forms:
+        run, more = FORMS[form](launcher, words)
+        assert by_launch(cluster, form, run, more) == truth, form
+        assert cluster.json("plan", cluster.work / "job.yaml")["start"] == "per_node", form
