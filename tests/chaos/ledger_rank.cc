@@ -1,8 +1,9 @@
 // A rank that testifies under chaos: it holds locks which no other attempt may find held, writes
 // down when it began and ended, and keeps a second copy of every byte that it prints.
 //
-//   ledger_rank [--exit N] [--for MS] [--ignore-term] [--escape]
+//   ledger_rank [--exit N] [--for MS] [--until MS] [--ignore-term] [--escape]
 //
+// It runs for --for, and until the boot time --until if that is later.
 // Environment: LEDGER_DIR (shared by all nodes), LAUNCH_JOB_ID, LAUNCH_ATTEMPT, RANK,
 // CUDA_VISIBLE_DEVICES. Lines of LEDGER_DIR/ledger, with boot time in ms:
 //   start JOB ATTEMPT RANK PID TIME NODE
@@ -15,6 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -119,6 +121,7 @@ void Escape() {
 int main(int argc, char** argv) {
   int code = 0;
   long long milliseconds = 0;
+  long long until = 0;
   bool escape = false;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -126,6 +129,8 @@ int main(int argc, char** argv) {
       code = std::atoi(argv[++i]);
     else if (flag == "--for" && i + 1 < argc)
       milliseconds = std::atoll(argv[++i]);
+    else if (flag == "--until" && i + 1 < argc)
+      until = std::atoll(argv[++i]);
     else if (flag == "--ignore-term")
       ::signal(SIGTERM, SIG_IGN);
     else if (flag == "--escape")
@@ -146,7 +151,7 @@ int main(int argc, char** argv) {
 
   const std::string copy = self.dir + "/out." + self.job + "." + self.attempt + "." + self.rank;
   const int second = ::open(copy.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  const long long end = BootMs() + milliseconds;
+  const long long end = std::max(until, BootMs() + milliseconds);
   std::size_t bytes = 0;
   for (unsigned number = 0; number == 0 || BootMs() < end; ++number) {
     const std::string line = "line " + std::to_string(number) + " of attempt " + self.attempt +

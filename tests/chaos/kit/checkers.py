@@ -6,6 +6,9 @@ what the controller says about itself is a statement to be checked, never eviden
 
 import collections
 import dataclasses
+import re
+
+from kit import schedule
 
 
 @dataclasses.dataclass
@@ -22,6 +25,13 @@ class End:
     ms: int
     code: int
     size: int
+
+
+@dataclasses.dataclass
+class Fence:
+    node: str
+    alone: set  # (job id, attempt) that ran on that node and no other when an operator fenced it
+    ended: set  # (job id, attempt) that ended after that and before the node was back
 
 
 @dataclasses.dataclass
@@ -44,6 +54,12 @@ class Evidence:
     store: list                 # what a check of the store says against it
     clients: list = dataclasses.field(default_factory=list)  # that never got an answer
     restarts: list = dataclasses.field(default_factory=list)  # (job id, attempt) after which it said to begin in place
+    fences: list = dataclasses.field(default_factory=list)       # Fence
+    unfenced: list = dataclasses.field(default_factory=list)     # what was said against a fence of a machine without power
+    silences: list = dataclasses.field(default_factory=list)     # inject.Silence
+    leases_over: list = dataclasses.field(default_factory=list)  # (job id, attempt, node) that the controller said
+    ended_by_lease: list = dataclasses.field(default_factory=list)  # (job id, attempt) of which a rank did so
+    controller_starts: list = dataclasses.field(default_factory=list)  # boot time in ms
 
 
 def submits(e):
@@ -100,10 +116,21 @@ def ends(e):
             yield f"job {job}: {state} before the restart of the controller, {now} after it"
 
 
+def last_sign(printed):
+    """Boot time in ms of the last line that a rank printed, 0 if it printed none."""
+    times = re.findall(rb" at (\d+)\n", printed[-200:])
+    return int(times[-1]) if times else 0
+
+
 def once(e):
     """Never two attempts of a job at once, no rank twice, no GPU for two jobs, no start after a cancel."""
     for line in e.overlaps:
         yield f"found alive by another: {line}"
+    for (job, attempt, rank), printed in e.printed.items():
+        for start in e.starts.get(job, []):
+            if start.attempt > attempt and start.ms < last_sign(printed):
+                yield (f"job {job}: rank {rank} of attempt {attempt} still printed {last_sign(printed) - start.ms} ms after "
+                       f"attempt {start.attempt} had begun")
     for job, starts in e.starts.items():
         for (attempt, rank), n in collections.Counter((s.attempt, s.rank) for s in starts).items():
             if n > 1:
@@ -134,6 +161,48 @@ def place(e):
                 between = min(mine) < start.ms < min(after) and start.node in attempts[attempt]
                 if other != job and takers.get(other) and between:
                     yield f"job {other} started on {start.node} between attempts {attempt} and {attempt + 1} of job {job}"
+
+
+def fences(e):
+    """A machine without power may be fenced, and what ran on it alone is given up before it is back."""
+    for what in e.unfenced:
+        yield f"a machine without power could not be fenced: {what}"
+    for fence in e.fences:
+        for job, attempt in sorted(fence.alone - fence.ended):
+            yield f"job {job}: attempt {attempt} ran on {fence.node} alone, which was fenced and came back before that had ended"
+
+
+# A rank is told to end by its shim this long before its lease is over, and has a second for the clocks.
+LEASE_GRACE_MS = 3000
+# It ends at the end of its lease; a stopped shim is given the seconds that its pause may last.
+LEASE_SLACK_MS = 15_000
+
+
+def leases(e):
+    """The ranks of a node that hears nobody end themselves, no earlier than they must, and their jobs go on elsewhere."""
+    lease = int(schedule.LEASE * 1000)
+    for job, attempt, node in e.leases_over:
+        if not any(s.node == node and s.ended_ms - s.begun_ms > lease for s in e.silences):
+            yield f"job {job}: the lease of attempt {attempt} on {node} is said to be over, which was never silent for that long"
+    for job, attempt in e.ended_by_lease:
+        nodes = [node for a in e.statuses[job]["attempts"] if a["attempt"] == attempt for node in a["nodes"]]
+        if not any(s.node in nodes and s.ended_ms - s.begun_ms > lease - LEASE_GRACE_MS for s in e.silences):
+            yield f"job {job}: a rank of attempt {attempt} ended with its lease, and none of {nodes} was silent for that long"
+    leased = {asked.id for asked in e.asked if asked.plan.leased}
+    for silence in e.silences:
+        over = silence.begun_ms + lease
+        for job in leased:
+            for start in e.starts.get(job, []):
+                last = last_sign(e.printed.get((job, start.attempt, start.rank), b""))
+                if start.node != silence.node or start.ms > silence.begun_ms or last < silence.begun_ms + 5000:
+                    continue
+                name = f"job {job}: rank {start.rank} of attempt {start.attempt} on {start.node}"
+                if silence.ended_ms > over + LEASE_SLACK_MS and last > over + LEASE_SLACK_MS:
+                    yield f"{name} lived {last - over} ms longer than its lease"
+                one_life = all(ms < silence.begun_ms or ms > silence.ended_ms for ms in e.controller_starts)
+                long = silence.ended_ms - silence.begun_ms >= 1000 * schedule.SILENCE
+                if one_life and long and (job, start.attempt, start.node) not in e.leases_over:
+                    yield f"{name} lived when its node fell silent, and was never given up"
 
 
 def nothing_left(e):
@@ -187,7 +256,8 @@ def programs(e):
     yield from e.clients
 
 
-ALL = {check.__name__: check for check in (submits, ends, once, place, nothing_left, exit_codes, output, store, programs)}
+ALL = {check.__name__: check for check in (submits, ends, once, place, fences, leases, nothing_left, exit_codes, output, store,
+                                           programs)}
 
 
 def judge(evidence):

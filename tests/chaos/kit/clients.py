@@ -7,6 +7,8 @@ import subprocess
 import threading
 import time
 
+from kit import schedule
+
 
 def boot_ms():
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)
@@ -36,33 +38,36 @@ preflight: {{level: none}}
 stop_duration: 2s
 retry: {{max: {retries}, no_progress_max: 100}}
 env: {{LEDGER_DIR: {ledger}}}
-run: {program} --for {milliseconds} --exit {code}{flags}
+{lease}run: {program} --for {milliseconds} --exit {code}{flags}
 """
 
 
 class Clients:
-    def __init__(self, cluster, seconds):
+    def __init__(self, cluster, faults_for, seconds):
+        """Faults are made for `faults_for` seconds from now; nobody waits for an answer for longer than `seconds`."""
         self.cluster = cluster
+        self.calm_ms = boot_ms() + int(faults_for * 1000)
         self.give_up = time.monotonic() + seconds
         self.asked = []
         self.threads = []
         self.lock = threading.Lock()
+        self.fence_refused = {}  # node -> the last word against it
         self.running = []  # CLI processes that a fault may kill
 
     def begin(self, plan):
         asked = Asked(plan)
         self.asked.append(asked)
-        thread = threading.Thread(target=self.live, args=(asked,), daemon=True)
-        thread.start()
-        self.threads.append(thread)
+        self.start(self.live, asked)
 
     def live(self, asked):
         plan = asked.plan
         flags = (" --ignore-term" if plan.ignore_term else "") + (" --escape" if plan.escape else "")
+        flags += f" --until {self.calm_ms}" if plan.keeps else ""
         file = pathlib.Path(self.cluster.work) / f"{plan.name}.yaml"
         file.write_text(JOB.format(name=plan.name, nodes=plan.nodes, gpus=plan.gpus, retries=plan.retries, code=plan.code,
                                    ledger=self.cluster.ledger, program=self.cluster.bin / "ledger_rank",
-                                   milliseconds=plan.milliseconds, flags=flags))
+                                   milliseconds=plan.milliseconds, flags=flags,
+                                   lease=f"requeue_after: {schedule.LEASE:.0f}s\n" if plan.leased else ""))
         begun = time.monotonic()
         # The second time proves that the key is known: it must answer with the same job.
         while len(asked.ids) < 2 and time.monotonic() < self.give_up:
@@ -77,6 +82,9 @@ class Clients:
         if not plan.cancel_after or not asked.ids:
             return
         time.sleep(max(0.0, begun + plan.cancel_after - time.monotonic()))
+        self.cancel(asked)
+
+    def cancel(self, asked):
         while not asked.cancel_acked_ms and time.monotonic() < self.give_up:
             asked.cancel_asked = True
             code, _, said = self.call("cancel", asked.id)
@@ -85,6 +93,30 @@ class Clients:
                 asked.cancel_acked_ms = boot_ms()
             else:
                 time.sleep(0.3)
+
+    def fence(self, node):
+        """An operator who knows that this machine has no power, until he is believed."""
+        while time.monotonic() < self.give_up:
+            code, _, said = self.call("node", "fence", node, "--power-is-off")
+            if code == 0:
+                return
+            self.fence_refused[node] = said.strip()[-300:]
+            time.sleep(0.5)
+
+    def cancel_soon(self, job):
+        """Its user changes his mind now. False if that job is none of theirs, or is being cancelled already."""
+        asked = next((a for a in self.asked if a.id == job), None)
+        if asked is None or asked.cancel_asked or asked.plan.cancel_after or asked.plan.keeps:
+            return False
+        asked.cancel_asked = True
+        self.start(self.cancel, asked)
+        return True
+
+    def start(self, function, *arguments):
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        thread.start()
+        self.threads.append(thread)
+        return thread
 
     def call(self, *words):
         cluster = self.cluster

@@ -1,5 +1,6 @@
 """One cluster of production programs on the hosts of a Network, kept alive as an init system would."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -8,7 +9,9 @@ import signal
 import subprocess
 import threading
 import time
+import uuid
 
+from kit.clients import boot_ms
 from kit.controls import Controls
 from kit.machine import must, run
 
@@ -24,6 +27,8 @@ class Program:
         self.process = None
         self.crash_point = None   # armed by the next start, for that life only
         self.wanted = False
+        self.off = False          # its machine has no power: it is not started
+        self.starts = []          # boot time in ms
         self.excused = False      # its next death is of our making
         self.full = False         # its disk
         self.failed_before = 0    # injected errors of its disk, up to its last death
@@ -36,6 +41,7 @@ class Program:
         if point:
             env["LAUNCH_FAILPOINT"] = point
         self.excused = bool(point)
+        self.starts.append(boot_ms())
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(list(map(str, self.argv)), env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
@@ -102,9 +108,20 @@ class Cluster:
         controls = Controls(self.work / f"{name}.controls")
         env = {**self.environment, "LD_PRELOAD": str(self.lib / "libchaos_faults.so"), "CHAOS_CONTROL": str(controls.path),
                "CHAOS_ROOT": str(disk)}
-        argv = self.network.inside(host, words(disk / "state"), hide_cgroups=self.tree and host != "controller")
+        on_node = host != "controller"
+        argv = self.network.inside(host, words(disk / "state"), hide_cgroups=self.tree and on_node,
+                                   boot_id=self.boot_id_of(host) if on_node else None)
         self.programs[host] = Program(host, argv, env, disk, self.work / f"{name}.log", controls)
         return self.programs[host]
+
+    def boot_id_of(self, node):
+        return self.work / f"{node}.boot_id"
+
+    def boot_anew(self, node):
+        """What is started there from now on sees another boot of its machine."""
+        new = self.work / f"{node}.boot_id.new"
+        new.write_text(f"{uuid.UUID(int=self.rng.getrandbits(128), version=4)}\n")
+        os.replace(new, self.boot_id_of(node))
 
     def make_controller(self):
         def words(state):
@@ -132,6 +149,7 @@ class Cluster:
                     "--nvml-library", self.lib / "libnvidia-ml.so.1"]
         program = self.program(node, f"agent-{node}", words)
         program.env["FAKE_NVML_CONFIG"] = str(driver)
+        self.boot_anew(node)
         token = self.launch("token", "create", "--node", node, code=0).stdout
         must(*self.network.inside(node, [self.bin / "launch-agent", "join", "--state", program.disk / "state"]), input=token,
              env=self.environment)
@@ -163,7 +181,7 @@ class Cluster:
         if not program.wanted:
             return
         if program.process is None:
-            if time.monotonic() >= program.restart_at:
+            if time.monotonic() >= program.restart_at and not program.off:
                 program.start()
             return
         code = program.process.poll()
@@ -237,6 +255,40 @@ class Cluster:
                 if file.parent == self.bin and name in (None, file.name):
                     found.append((int(entry.name), file.name))
         return sorted(found)
+
+    def processes_on(self, host, name=None):
+        """Pids of this run on that host, or of all its programs that are called `name`; its network tells hosts apart."""
+        here = os.stat(f"/run/netns/{self.network.ns(host)}").st_ino
+        pids = [pid for pid, _ in self.processes(name)] if name else [int(e.name) for e in pathlib.Path("/proc").iterdir()
+                                                                     if e.name.isdigit()]
+        found = []
+        for pid in pids:
+            try:
+                if os.stat(f"/proc/{pid}/ns/net").st_ino == here:
+                    found.append(pid)
+            except OSError:
+                pass
+        return sorted(found)
+
+    def power_off(self, node):
+        """Everything on that machine ends at once, without a word to anybody."""
+        self.network.cut(node, True)
+        with self.lock:
+            self.programs[node].off = self.programs[node].excused = True
+        for _ in range(200):
+            left = self.processes_on(node)
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        raise RuntimeError(f"{node} still runs {left} after SIGKILL")
+
+    def power_on(self, node):
+        self.network.cut(node, False)
+        with self.lock:
+            self.programs[node].off = False
 
     def kill(self, name):
         program = self.programs[name]

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import time
 
-from kit.checkers import End, Evidence, Start
+from kit.checkers import End, Evidence, Fence, Start
 
 DONE = ("SUCCEEDED", "FAILED", "CANCELLED", "SETUP", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREFLIGHT")
 
@@ -151,6 +151,54 @@ def read_restarts(events):
     return restarts
 
 
+def read_fences(events, statuses):
+    """Each fence of a node with the attempts that ran there alone, and which of them had ended when the node was back."""
+    alone = {(job, a["attempt"]): a["nodes"][0] for job, status in statuses.items() for a in status["attempts"]
+             if len(a["nodes"]) == 1}
+    running, fences, away = set(), [], {}
+    for event in events:
+        what, _, name = event["subject"].partition("/")
+        if what == "attempt":
+            job, _, attempt = name.partition(".")
+            key = (job, int(attempt))
+            if event["kind"] == "attempt.running":
+                running.add(key)
+            elif event["kind"] == "attempt.ended":
+                running.discard(key)
+                for fence in away.values():
+                    fence.ended.add(key)
+        elif event["kind"] == "node.fenced" and name not in away:
+            away[name] = Fence(name, {key for key in running if alone.get(key) == name}, set())
+            fences.append(away[name])
+        elif event["kind"] == "node.attached":
+            away.pop(name, None)
+    return fences
+
+
+OF_LEASE = "its node was cut off for longer than requeue_after"
+
+
+def read_ended_by_lease(events):
+    """(job, attempt) of which a rank is said to have ended itself with its lease."""
+    found = set()
+    for event in events:
+        what, _, name = event["subject"].partition("/")
+        if what == "attempt" and OF_LEASE in event["text"]:
+            job, _, attempt = name.partition(".")
+            found.add((job, int(attempt)))
+    return sorted(found)
+
+
+def read_leases_over(events):
+    """(job, attempt, node) of each part whose lease is said to be over."""
+    over = []
+    for event in events:
+        if event["kind"] == "allocation.lease_over":
+            job, _, attempt = event["subject"].partition("/")[2].partition(".")
+            over.append((job, int(attempt), event["text"].split()[0]))
+    return over
+
+
 def gather_living(cluster, clients, seconds):
     def ask(*words):
         return cluster.patiently(" ".join(words), lambda: cluster.json(*words), seconds)
@@ -164,13 +212,16 @@ def gather_living(cluster, clients, seconds):
     statuses = {job: ask("status", job) for job, _ in queue}
     cluster.wait_for_nodes()
     lines = cluster.patiently("events", lambda: cluster.launch("events", "-o", "json", code=0).stdout, seconds)
-    restarts = read_restarts([json.loads(line) for line in lines.splitlines()])
+    events = [json.loads(line) for line in lines.splitlines()]
     quarantined = [(node["node"], gpu["uuid"], gpu["quarantined"]) for node in ask("nodes")["nodes"]
                    for gpu in node["gpus"] if gpu["quarantined"]]
     return Evidence(
         asked=clients.asked, statuses=statuses, before_restart=before, queue=queue, starts=starts, ends=ends, overlaps=overlaps,
         printed=printed, logs=read_logs(cluster, printed), unsettled=unsettled, deaths=[], processes=[], cgroups=[],
-        held_locks=[], quarantined=quarantined, store=[], clients=restless, restarts=restarts)
+        held_locks=[], quarantined=quarantined, store=[], clients=restless, restarts=read_restarts(events),
+        fences=read_fences(events, statuses), leases_over=read_leases_over(events),
+        ended_by_lease=read_ended_by_lease(events),
+        controller_starts=list(cluster.programs["controller"].starts))
 
 
 def gather_machine(cluster, evidence):

@@ -1,8 +1,10 @@
 """Hosts as network namespaces around a router: each link can be cut, also one way, without a word to anybody."""
 
+import collections
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -22,6 +24,7 @@ class Network:
         self.settings = {}
         self.settings_file = self.work / "proxy.json"
         self.proxy = None
+        self.cuts = collections.Counter()  # by host: one that is cut twice is whole when both have ended
 
     def make(self):
         must("ip", "netns", "add", self.router)
@@ -66,11 +69,14 @@ class Network:
     def on_router(self, *argv):
         return must("nsenter", f"--net=/run/netns/{self.router}", *argv)
 
-    def inside(self, host, argv, hide_cgroups=False):
-        """`argv` as it runs on that host: its network and host name, and no cgroups if they are hidden."""
+    def inside(self, host, argv, hide_cgroups=False, boot_id=None):
+        """`argv` as it runs on that host: its network and host name, no cgroups if they are hidden, and the boot
+        that the file `boot_id` names."""
         name = self.router if host == "router" else self.ns(host)
         hide = "mount --make-rprivate / && umount -l /sys/fs/cgroup && " if hide_cgroups else ""
-        return ["nsenter", f"--net=/run/netns/{name}", "unshare", "-u", *(["-m"] if hide_cgroups else []), "sh", "-c",
+        hide += f"mount --bind {shlex.quote(str(boot_id))} /proc/sys/kernel/random/boot_id && " if boot_id else ""
+        own_mounts = ["-m"] if hide else []
+        return ["nsenter", f"--net=/run/netns/{name}", "unshare", "-u", *own_mounts, "sh", "-c",
                 f"hostname {host} && {hide}exec \"$0\" \"$@\"", *map(str, argv)]
 
     def start_proxy(self):
@@ -100,7 +106,8 @@ class Network:
         self.write_settings()
 
     def cut(self, host, cut):
-        must("ip", "-n", self.router, "link", "set", self.end(host), "down" if cut else "up")
+        self.cuts[host] = max(0, self.cuts[host] + (1 if cut else -1))
+        must("ip", "-n", self.router, "link", "set", self.end(host), "down" if self.cuts[host] else "up")
 
     def mute(self, host, on):
         """Nothing that the host sends arrives; it hears everything."""
@@ -114,6 +121,7 @@ class Network:
         must("ip", "-n", ns, "rule", "add" if on else "del", "pref", "10", *words)
 
     def heal(self):
+        self.cuts.clear()
         for host in self.hosts:
             self.cut(host, False)
             for ns, words in ((self.router, ["iif", self.end(host), "blackhole"]),

@@ -33,6 +33,7 @@ class Outcome:
     injected: dict
     jobs: int = 0
     attempts: int = 0
+    leases_over: int = 0
     seconds: float = 0.0
 
 
@@ -52,18 +53,21 @@ def one(seed, build, directory, limits, without, after=None):
         cluster.make()
         cluster.wait_for_nodes()
         cluster.faults_begun = True
-        clients = Clients(cluster, limits.seconds + limits.settle)
+        clients = Clients(cluster, limits.seconds, limits.seconds + limits.settle)
         with open(work / "timeline", "w") as log:
             injector = Injector(cluster, clients, plan, log)
             injector.run()
+            cluster.heal()
+            injector.restore_power(limits.settle)
         outcome.injected = dict(injector.done)
-        cluster.heal()
         for name, program in cluster.programs.items():
             if name != "controller" and program.process is not None:
                 cluster.kill(name)  # the next life has no crash point armed
         found = evidence.gather_living(cluster, clients, limits.settle)
+        found.unfenced, found.silences = injector.unfenced, injector.silences
         outcome.jobs = len(found.queue)
         outcome.attempts = sum(len(status["attempts"]) for status in found.statuses.values())
+        outcome.leases_over = len(found.leases_over)
         if after is not None:
             after(cluster, found)
         else:

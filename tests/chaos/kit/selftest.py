@@ -10,7 +10,7 @@ import pathlib
 import signal
 import subprocess
 
-from kit import checkers, evidence, runs
+from kit import checkers, evidence, inject, runs, schedule
 
 CASES = []
 CLEAN = []  # what looks like a violation and is none
@@ -136,6 +136,86 @@ def late_start(cluster, found):
     asked = next(a for a in new.asked if a.id == good_job(found).id)
     asked.cancel_asked, asked.cancel_acked_ms = True, min(s.ms for s in new.starts[asked.id]) - 1
     return new
+
+
+@case("once", "a rank that still prints when the next attempt has begun")
+def printed_on(cluster, found):
+    new = copy.deepcopy(found)
+    job, attempt, _ = key = next(key for key in new.printed if key[0] == good_job(found).id)
+    new.starts[job].append(checkers.Start(attempt + 1, 0, 1, checkers.last_sign(new.printed[key]) - 1, cluster.nodes[0]))
+    return new
+
+
+@case("fences", "a fence of a machine without power that is refused")
+def refused_fence(cluster, found):
+    new = copy.deepcopy(found)
+    done = cluster.launch("node", "fence", cluster.nodes[0], "--power-is-off")  # it has power, and answers
+    new.unfenced = [done.stderr] if done.returncode != 0 else []
+    return new
+
+
+def fenced(found, more):
+    """The node of an attempt is fenced while that runs there; the events are read as those of a run are."""
+    new = copy.deepcopy(found)
+    new.statuses = {"904": {"attempts": [{"attempt": 1, "nodes": ["gone"]}]}}
+    events = [("attempt.running", "attempt/904.1"), ("node.fenced", "node/gone"), *more]
+    new.fences = evidence.read_fences([{"kind": kind, "subject": subject} for kind, subject in events], new.statuses)
+    return new
+
+
+@case("fences", "a job that waits for its fenced node")
+def waits_for_fenced(cluster, found):
+    return fenced(found, [("node.attached", "node/gone"), ("attempt.ended", "attempt/904.1")])
+
+
+@no_violation("fences", "a job that is given up when its node is fenced")
+def given_up_by_fence(cluster, found):
+    return fenced(found, [("attempt.ended", "attempt/904.1"), ("node.attached", "node/gone")])
+
+
+def silenced(found, lived_s, silent_s, said=True):
+    """A leased job whose node falls silent; its rank lives for so long after that."""
+    new = copy.deepcopy(found)
+    asked = next(a for a in new.asked if a.id == good_job(found).id)
+    asked.plan.leased = True
+    begun = 1_000_000
+    new.silences = [inject.Silence("gone", begun, begun + int(silent_s * 1000))]
+    new.starts = {asked.id: [checkers.Start(1, 0, 1, begun - 1000, "gone")]}
+    new.printed = {(asked.id, 1, 0): f"line 0 of attempt 1 rank 0 at {begun + int(lived_s * 1000)}\n".encode()}
+    event = {"kind": "allocation.lease_over", "subject": f"attempt/{asked.id}.1", "text": "gone was silent for longer"}
+    new.leases_over = evidence.read_leases_over([event] if said else [])
+    new.controller_starts = []
+    return new
+
+
+@case("leases", "a rank that outlives its lease")
+def outlived_lease(cluster, found):
+    return silenced(found, schedule.LEASE + 20, schedule.SILENCE)
+
+
+@case("leases", "a lease that is over on a node that was not silent for that long")
+def early_lease(cluster, found):
+    return silenced(found, 20, schedule.LEASE - 1)
+
+
+@case("leases", "a rank that ends with a lease that was not over")
+def early_end(cluster, found):
+    new = silenced(found, 20, schedule.LEASE - 10, said=False)
+    job = next(iter(new.starts))
+    new.statuses[job]["attempts"] = [{"attempt": 1, "nodes": ["gone"]}]
+    text = f"rank 0 on gone: signal 9, {evidence.OF_LEASE}"
+    new.ended_by_lease = evidence.read_ended_by_lease([{"kind": "attempt.ended", "subject": f"attempt/{job}.1", "text": text}])
+    return new
+
+
+@case("leases", "a job that is not given up when its lease is over")
+def endless_lease(cluster, found):
+    return silenced(found, schedule.LEASE, schedule.SILENCE, said=False)
+
+
+@no_violation("leases", "a rank that ends with its lease")
+def kept_lease(cluster, found):
+    return silenced(found, schedule.LEASE, schedule.SILENCE)
 
 
 @case("place", "a job that starts between two attempts of another that begins in place")
