@@ -146,8 +146,9 @@ class Injector:
 
     def outage(self, step, operator=None):
         node = step.target
-        if self.away(node):
-            return False
+        idle = not self.victims("ledger_rank", step)
+        if self.away(node) or (idle and self.now < step.at + PATIENCE - 1):
+            return False  # rather while something runs there
         self.cluster.power_off(node)
         self.outages.append(Outage(node, self.now + step.lasts, step.word == "rebooted", operator and operator(node)))
         return True
