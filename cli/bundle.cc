@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli/render_json.h"
+#include "common/json_number.h"
 #include "common/version.h"
 #include "diagnosis/exit_evidence.h"
 #include "diagnosis/verdict.h"
@@ -130,12 +131,20 @@ std::optional<T> Maybe(const Document& json, const char* key) {
   return found->get<T>();
 }
 
+// Like Document::value, which casts any number.
+int Whole(const Document& json, const char* key, int low, int high, int otherwise) {
+  return static_cast<int>(WholeNumberIn(json, key, low, high).value_or(otherwise));
+}
+
+constexpr int kLastRank = 65'535;
+
 Verdict ReadVerdict(const Document& json) {
   Verdict verdict;
   verdict.label = json.value("label", "unknown");
   verdict.confidence =
       ParseConfidence(json.value("confidence", "unknown")).value_or(Confidence::kUnknown);
-  verdict.rank = Maybe<Rank>(json, "rank");
+  if (const auto rank = WholeNumberIn(json, "rank", 0, kLastRank))
+    verdict.rank = static_cast<Rank>(*rank);
   if (const auto node = Maybe<std::string>(json, "node")) verdict.node = NodeId{*node};
   verdict.evidence = json.value("evidence", std::vector<std::string>{});
   verdict.cause = json.value("cause", "");
@@ -157,13 +166,14 @@ Verdict JudgeAttempt(const TarEntries& bundle, const Document& attempt,
   std::vector<Verdict> verdicts;
   for (const Document& rank : attempt.at("ranks")) {
     const Document& exit = rank.at("exit");
-    if (exit.is_null() || exit.value("code", 0) == 0) continue;
+    if (exit.is_null() || Whole(exit, "code", 0, 255, 0) == 0) continue;
     FailedRank failed;
     failed.node = NodeId{rank.value("node", "")};
-    failed.exit.rank = rank.value("rank", 0);
-    failed.exit.cause = Exited{exit.value("code", 1)};
+    failed.exit.rank = Whole(rank, "rank", 0, kLastRank, 0);
+    failed.exit.cause = Exited{Whole(exit, "code", 0, 255, 1)};
     LogScanner scanner(signatures);
-    const std::string name = "attempt-" + std::to_string(attempt.value("attempt", 1)) + "/rank-" +
+    const std::string name = "attempt-" +
+                             std::to_string(Whole(attempt, "attempt", 1, INT32_MAX, 1)) + "/rank-" +
                              std::to_string(failed.exit.rank) + ".log";
     if (const std::string* log = Find(bundle, name)) scanner.Feed(*log);
     verdicts.push_back(JudgeRank(scanner.Finish(), failed, signatures));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/bounded_number.h"
 #include "common/units.h"
 #include "planner/trainer/debug_plan.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 std::string Seconds(double seconds) {
   if (seconds < 60) return FormatNumber(seconds, "%.3g s");
-  return FormatDurationShort(Millis(static_cast<std::int64_t>(seconds * 1000)));
+  return FormatDurationShort(MillisOf(seconds));
 }
 
 std::uint64_t LargestRank(const JobView& job) {

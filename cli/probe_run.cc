@@ -66,7 +66,7 @@ std::optional<ProbePoint> ReadProbe(std::string_view log) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || NumberOf(json, "peak_bytes") <= 0) continue;
     if (!most) most.emplace();
-    most->gpu = json.value("gpu", false);
+    most->gpu = json.contains("gpu") && json["gpu"] == true;
     most->load_bytes = std::max(most->load_bytes, NumberOf(json, "load_bytes"));
     most->peak_bytes = std::max(most->peak_bytes, NumberOf(json, "peak_bytes"));
     most->static_bytes = std::max(most->static_bytes, NumberOf(json, "static_bytes"));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/table.h"
+#include "common/bounded_number.h"
 #include "common/units.h"
 
 namespace launch {
@@ -13,7 +14,7 @@ std::string Gib(double gib) { return FormatNumber(gib, "%.1fGiB"); }
 
 std::string ShortSeconds(double seconds) {
   if (seconds < 60) return FormatNumber(seconds, seconds < 10 ? "%.2f s" : "%.1f s");
-  return FormatDurationShort(Millis(static_cast<std::int64_t>(seconds * 1000)));
+  return FormatDurationShort(MillisOf(seconds));
 }
 
 std::string SplitText(const BatchSplit& batch) {

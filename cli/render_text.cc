@@ -9,6 +9,7 @@
 #include "cli/render_forecast.h"
 #include "cli/render_json.h"
 #include "cli/table.h"
+#include "common/bounded_number.h"
 #include "common/hostlist.h"
 #include "common/launcher_process.h"
 #include "common/text.h"
@@ -75,7 +76,7 @@ std::string Step(const JobView& job) {
 
 std::string Eta(const JobView& job) {
   if (!job.eta_s || IsTerminal(job.state)) return "-";
-  return FormatDurationShort(Millis(static_cast<std::int64_t>(*job.eta_s * 1000)));
+  return FormatDurationShort(MillisOf(*job.eta_s));
 }
 
 std::string Elapsed(const JobView& job, WallTime now) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/json_number.h"
+
 namespace launch {
 namespace {
 
@@ -13,16 +15,19 @@ using nlohmann::json;
 
 constexpr std::string_view kAnswerMark = "\n@launch-network-test ";
 constexpr std::size_t kMostTail = 300;
+constexpr std::int64_t kMostPlaces = 65'536;
+constexpr double kLargestMeasure = 1e12;  // microseconds, Mbit/s: no network is near
 
 std::string StringIn(const json& from, const char* key) {
   const auto found = from.find(key);
   return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-std::optional<double> NumberIn(const json& from, const char* key) {
+std::optional<double> MeasureIn(const json& from, const char* key) {
   const auto found = from.find(key);
   if (found == from.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+  const double value = found->get<double>();
+  return value >= 0 && value <= kLargestMeasure ? std::optional(value) : std::nullopt;
 }
 
 bool TrueIn(const json& from, const char* key) {
@@ -30,14 +35,17 @@ bool TrueIn(const json& from, const char* key) {
   return found != from.end() && found->is_boolean() && found->get<bool>();
 }
 
-PeerFact PeerOf(const json& from) {
+// Absent where it does not say of which node it is.
+std::optional<PeerFact> PeerOf(const json& from) {
+  const auto place = WholeNumberIn(from, "place", 0, kMostPlaces - 1);
+  if (!place) return std::nullopt;
   PeerFact peer;
-  peer.place = static_cast<int>(NumberIn(from, "place").value_or(0));
+  peer.place = static_cast<int>(*place);
   peer.address = StringIn(from, "address");
   peer.ok = TrueIn(from, "ok");
   peer.why = StringIn(from, "why");
-  peer.mbit = NumberIn(from, "mbit");
-  peer.latency_us = NumberIn(from, "latency_us");
+  peer.mbit = MeasureIn(from, "mbit");
+  peer.latency_us = MeasureIn(from, "latency_us");
   return peer;
 }
 
@@ -64,10 +72,11 @@ NetworkFacts ReadNetworkAnswer(std::string_view output) {
   facts.backend = StringIn(answer, "backend");
   facts.ok = TrueIn(answer, "ok");
   facts.why = StringIn(answer, "why");
-  facts.allreduce_us = NumberIn(answer, "allreduce_us");
-  facts.allreduce_mbit = NumberIn(answer, "allreduce_mbit");
+  facts.allreduce_us = MeasureIn(answer, "allreduce_us");
+  facts.allreduce_mbit = MeasureIn(answer, "allreduce_mbit");
   for (const json& peer : answer.value("peers", json::array())) {
-    if (peer.is_object()) facts.peers.push_back(PeerOf(peer));
+    if (!peer.is_object()) continue;
+    if (auto fact = PeerOf(peer)) facts.peers.push_back(*std::move(fact));
   }
   if (const auto nccl = answer.find("nccl"); nccl != answer.end() && nccl->is_object()) {
     facts.nccl = NcclFacts{.tested = TrueIn(*nccl, "tested"),
@@ -75,8 +84,8 @@ NetworkFacts ReadNetworkAnswer(std::string_view output) {
                            .why = StringIn(*nccl, "why"),
                            .version = StringIn(*nccl, "version"),
                            .transport = StringIn(*nccl, "transport"),
-                           .us = NumberIn(*nccl, "us"),
-                           .mbit = NumberIn(*nccl, "mbit")};
+                           .us = MeasureIn(*nccl, "us"),
+                           .mbit = MeasureIn(*nccl, "mbit")};
   }
   return facts;
 }

@@ -2,6 +2,9 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 namespace launch::agent {
 namespace {
@@ -17,11 +20,26 @@ void Put(json& to, const char* key, const std::optional<T>& value) {
   if (value) to[key] = *value;
 }
 
+// get<int>() of the library casts whatever number stands there.
+template <class T>
+T Get(const json& value) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                                 : value.is_number_integer() &&
+                                                       std::in_range<T>(value.get<std::int64_t>());
+    if (!fits) throw std::out_of_range(Dump(value) + " is no number of that size");
+    return value.is_number_unsigned() ? static_cast<T>(value.get<std::uint64_t>())
+                                      : static_cast<T>(value.get<std::int64_t>());
+  } else {
+    return value.get<T>();
+  }
+}
+
 template <class T>
 std::optional<T> Take(const json& from, const char* key) {
   const auto found = from.find(key);
   if (found == from.end() || found->is_null()) return std::nullopt;
-  return found->get<T>();
+  return Get<T>(*found);
 }
 
 json JsonOf(const GpuDevice& gpu) {
@@ -73,8 +91,8 @@ void TakeHardware(const json& from, GpuDevice& gpu) {
                 .graphics_set = Take<int>(clocks, "graphics_set"),
                 .memory_max = Take<int>(clocks, "memory_max")};
   if (const auto rows = from.find("remapped"); rows != from.end())
-    gpu.remapped = RemappedRows{.correctable = rows->at("correctable").get<int>(),
-                                .uncorrectable = rows->at("uncorrectable").get<int>(),
+    gpu.remapped = RemappedRows{.correctable = Get<int>(rows->at("correctable")),
+                                .uncorrectable = Get<int>(rows->at("uncorrectable")),
                                 .pending = rows->at("pending").get<bool>(),
                                 .failed = rows->at("failed").get<bool>()};
   if (const auto fabric = Take<std::string>(from, "fabric")) gpu.fabric = ParseFabricState(*fabric);
@@ -84,11 +102,12 @@ GpuDevice GpuOf(const json& from) {
   GpuDevice gpu;
   gpu.uuid.value = from.at("uuid");
   gpu.model = from.at("model");
-  gpu.memory_bytes = from.at("memory_bytes");
+  gpu.memory_bytes = Get<std::uint64_t>(from.at("memory_bytes"));
   gpu.pci = from.at("pci");
   gpu.health = ParseHealth(from.at("health").get<std::string>()).value_or(Health::kBad);
   gpu.why = from.at("why");
-  if (from.contains("cc")) gpu.cc = ComputeCapability{from["cc"].at(0), from["cc"].at(1)};
+  if (from.contains("cc"))
+    gpu.cc = ComputeCapability{Get<int>(from["cc"].at(0)), Get<int>(from["cc"].at(1))};
   gpu.reserved_bytes = Take<std::uint64_t>(from, "reserved_bytes");
   gpu.numa = Take<int>(from, "numa");
   gpu.ecc = Take<bool>(from, "ecc");
@@ -98,7 +117,7 @@ GpuDevice GpuOf(const json& from) {
   for (const json& slice : from.value("mig", json::array()))
     gpu.mig.push_back({.uuid = GpuUuid{slice.at("uuid").get<std::string>()},
                        .profile = slice.at("profile").get<std::string>(),
-                       .memory_bytes = slice.at("memory_bytes").get<std::uint64_t>()});
+                       .memory_bytes = Get<std::uint64_t>(slice.at("memory_bytes"))});
   for (const json& link : from.value("links", json::array()))
     gpu.links.push_back(
         {.peer_pci = link.at("peer").get<std::string>(),
@@ -108,14 +127,25 @@ GpuDevice GpuOf(const json& from) {
   return gpu;
 }
 
+std::vector<int> XidsOf(const json& from) {
+  std::vector<int> xids;
+  for (const json& xid : from) xids.push_back(Get<int>(xid));
+  return xids;
+}
+
 // Runs `read` over the parsed text; a malformed answer is an error, never a crash.
 template <class T, class Read>
 Result<T> Decode(std::string_view text, Read read) {
+  const auto bad = [](const std::exception& error) {
+    return Fail(ErrorCode::kDataLoss,
+                std::string("malformed message of the NVML child: ") + error.what());
+  };
   try {
     return read(json::parse(text));
   } catch (const json::exception& error) {
-    return Fail(ErrorCode::kDataLoss,
-                std::string("malformed message of the NVML child: ") + error.what());
+    return bad(error);
+  } catch (const std::out_of_range& error) {
+    return bad(error);
   }
 }
 
@@ -145,7 +175,8 @@ Result<GpuFacts> DecodeFacts(std::string_view text) {
         ParseCoherentMode(from.at("coherent").get<std::string>()).value_or(CoherentMode::kNone);
     facts.driver = Take<std::string>(from, "driver");
     if (from.contains("driver_cuda"))
-      facts.driver_cuda = CudaVersion{from["driver_cuda"].at(0), from["driver_cuda"].at(1)};
+      facts.driver_cuda =
+          CudaVersion{Get<int>(from["driver_cuda"].at(0)), Get<int>(from["driver_cuda"].at(1))};
     for (const json& gpu : from.at("gpus")) facts.gpus.push_back(GpuOf(gpu));
     return facts;
   });
@@ -175,7 +206,7 @@ Result<std::vector<GpuSample>> DecodeSamples(std::string_view text) {
                          .used_bytes = Take<std::uint64_t>(one, "used_bytes"),
                          .power_w = Take<double>(one, "power_w"),
                          .temperature_c = Take<double>(one, "temperature_c"),
-                         .xids = one.value("xids", std::vector<int>{}),
+                         .xids = XidsOf(one.value("xids", json::array())),
                          .ecc_uncorrected = Take<std::uint64_t>(one, "ecc_uncorrected")});
     return samples;
   });
@@ -201,7 +232,7 @@ Result<GpuProcessList> DecodeProcesses(std::string_view text) {
     for (const json& gpu : from) {
       std::vector<GpuProcess> processes;
       for (const json& one : gpu.at("processes"))
-        processes.push_back({.pid = one.at("pid").get<std::int64_t>(),
+        processes.push_back({.pid = Get<std::int64_t>(one.at("pid")),
                              .user = {},
                              .name = {},
                              .bytes = Take<std::uint64_t>(one, "bytes")});

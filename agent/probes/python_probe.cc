@@ -13,6 +13,7 @@
 #include "agent/account/acting_as.h"
 #include "agent/probes/child_process.h"
 #include "common/account.h"
+#include "common/json_number.h"
 #include "common/no_answer.h"
 #include "common/utf8_head.h"
 
@@ -33,6 +34,7 @@ constexpr Millis kUnansweredFor{2 * 60 * 1000};  // a file system may answer aga
 // Of what an interpreter may say; real ones stay far below.
 constexpr std::size_t kMostSaid = 4096;
 constexpr std::size_t kMostNamed = 256;
+constexpr std::int64_t kMostDevices = 1024;
 
 std::string Cut(const std::string& text) { return std::string(Utf8Head(text, kMostSaid)); }
 
@@ -82,19 +84,14 @@ void TakeStage(const json& stage, PythonAnswer& answer) {
     answer.complete = !facts.torch;  // without torch there is no second stage
     return;
   }
-  const auto number = [&](const char* key) {
-    const auto found = stage.find(key);
-    return found != stage.end() && found->is_number_integer()
-               ? std::optional<int>(found->get<int>())
-               : std::nullopt;
-  };
   const auto flag = [&](const char* key) {
     const auto found = stage.find(key);
     return found != stage.end() && found->is_boolean() ? std::optional<bool>(found->get<bool>())
                                                        : std::nullopt;
   };
   facts.sees_gpu = flag("sees_gpu");
-  facts.devices = number("devices");
+  if (const auto devices = WholeNumberIn(stage, "devices", 0, kMostDevices))
+    facts.devices = static_cast<int>(*devices);
   facts.mps = flag("mps");
   answer.complete = true;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/progress/progress_patterns.h"
+#include "common/bounded_number.h"
 #include "common/units.h"
 
 namespace launch::agent {
@@ -14,6 +15,7 @@ namespace {
 constexpr std::size_t kMaxLine = 64 * 1024;
 constexpr std::size_t kMaxBars = 64;
 constexpr std::size_t kMaxSeen = 64;
+constexpr std::int64_t kMostSteps = 1'000'000'000'000'000;  // what the patterns read: 15 digits
 
 std::int64_t ToInt(re2::StringPiece text) {
   return ParseInt(std::string_view(text.data(), text.size())).value_or(0);
@@ -80,24 +82,36 @@ std::optional<double> Positive(std::optional<double> value) {
   return value && *value > 0 && std::isfinite(*value) ? value : std::nullopt;
 }
 
+// Where it counts something: neither negative nor so large that sums leave 64 bits.
+std::optional<std::int64_t> Count(std::optional<std::int64_t> value) {
+  return value && *value >= 0 && *value <= kMostSteps ? value : std::nullopt;
+}
+
+// Steps of `rounds` rounds and of one more that has come to `step`.
+std::int64_t StepsOf(std::int64_t rounds, std::int64_t each, std::int64_t step) {
+  if (each > 0 && rounds > kMostSteps / each) return kMostSteps;
+  return std::min(rounds * each + step, kMostSteps);
+}
+
 std::optional<std::int64_t> JsonInt(const nlohmann::json& json,
                                     std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const auto found = json.find(name);
     if (found == json.end()) continue;
-    if (found->is_number() && found->get<double>() >= 0 && found->get<double>() < 1e15)
-      return static_cast<std::int64_t>(found->get<double>());
-    if (found->is_string())
-      if (const auto number = ParseInt(found->get<std::string>()); number && *number >= 0)
+    if (found->is_number())
+      if (const auto number = WholeIn(std::trunc(found->get<double>()), 0, kMostSteps))
         return number;
+    if (found->is_string())
+      if (const auto number = Count(ParseInt(found->get<std::string>()))) return number;
   }
   return std::nullopt;
 }
 
-std::optional<double> JsonDouble(const nlohmann::json& json, const char* name) {
+std::optional<double> JsonSeconds(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+  const double seconds = found->get<double>();
+  return seconds >= 0 && seconds <= kLongestSeconds ? std::optional(seconds) : std::nullopt;
 }
 
 template <class OnLine>
@@ -195,8 +209,8 @@ void ProgressParser::FeedFile(std::string_view bytes, BootTime now) {
     const auto steps = JsonInt(json, {"steps", "total_steps", "max_steps", "total"});
     from_file_.See({.step = step,
                     .steps = steps ? steps : from_file_.said.steps,  // many say it once
-                    .seconds_per_step = Positive(JsonDouble(json, "seconds_per_step")),
-                    .eta_s = JsonDouble(json, "eta_s")},
+                    .seconds_per_step = Positive(JsonSeconds(json, "seconds_per_step")),
+                    .eta_s = JsonSeconds(json, "eta_s")},
                    now);
   });
 }
@@ -212,7 +226,7 @@ void ProgressParser::ReadSegment(std::string_view raw, BootTime now) {
       const auto number = [&](int group) -> std::optional<std::int64_t> {
         if (group >= groups) return std::nullopt;
         const re2::StringPiece text = found[static_cast<std::size_t>(group)];
-        return ParseInt(std::string_view(text.data(), text.size()));
+        return Count(ParseInt(std::string_view(text.data(), text.size())));
       };
       progress.step = number(pattern_.step);
       progress.steps = number(pattern_.steps);
@@ -332,10 +346,11 @@ void ProgressParser::See(const Reading& reading, BootTime now) {
   const bool many_epochs =
       !bar.open_epochs && reading.epoch > 0 && reading.epochs > 0 && bar.epoch_restarts;
   if (many_epochs) {
-    progress.step = (reading.epoch - 1) * reading.total + reading.step;
-    progress.steps = reading.epochs * reading.total;
+    progress.step = StepsOf(reading.epoch - 1, reading.total, reading.step);
+    progress.steps = StepsOf(reading.epochs, reading.total, 0);
   } else if (bar.rounds > 0) {
-    progress.step = bar.rounds * reading.total + reading.step;  // of how many rounds, nobody said
+    // Of how many rounds, nobody said
+    progress.step = StepsOf(bar.rounds, reading.total, reading.step);
   } else if (reading.total > 0 && !bar.open_epochs) {
     progress.steps = reading.total;
     progress.eta_s = reading.remaining_s;
@@ -388,8 +403,8 @@ Progress ProgressParser::Now() const {
     for (const auto& [key, outer] : bars_)
       if (outer.counts_epochs && outer.total > 0 && outer.rounds == 0) {
         const bool inside = outer.last == bar->rounds || bar->last != bar->total;
-        progress.step = inside ? outer.last * bar->total + bar->last : outer.last * bar->total;
-        progress.steps = outer.total * bar->total;
+        progress.step = StepsOf(outer.last, bar->total, inside ? bar->last : 0);
+        progress.steps = StepsOf(outer.total, bar->total, 0);
         progress.step = std::min(*progress.step, *progress.steps);
         progress.eta_s.reset();
         if (progress.seconds_per_step)

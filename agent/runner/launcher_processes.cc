@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/foreign_file.h"
+#include "common/json_number.h"
 
 namespace launch::agent {
 namespace {
@@ -17,14 +18,6 @@ using nlohmann::json;
 constexpr std::size_t kMostText = 64 << 10;  // a line has some 100 bytes
 constexpr std::size_t kMostProcesses = 32;
 constexpr std::size_t kLongestClass = 128;
-
-std::optional<std::int64_t> NumberOf(const json& line, const char* name, std::int64_t low,
-                                     std::int64_t high) {
-  const auto found = line.find(name);
-  if (found == line.end() || !found->is_number_integer()) return std::nullopt;
-  const auto value = found->get<std::int64_t>();
-  return value < low || value > high ? std::nullopt : std::optional(value);
-}
 
 bool IsClassName(const std::string& text) {
   if (text.empty() || text.size() > kLongestClass) return false;
@@ -38,16 +31,16 @@ bool IsClassName(const std::string& text) {
 std::optional<LauncherProcess> ProcessOf(const std::string& text) {
   const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!line.is_object()) return std::nullopt;
-  const auto rank = NumberOf(line, "rank", 0, 65'535);
-  const auto local_rank = NumberOf(line, "local_rank", 0, 65'535);
+  const auto rank = WholeNumberIn(line, "rank", 0, 65'535);
+  const auto local_rank = WholeNumberIn(line, "local_rank", 0, 65'535);
   if (!rank || !local_rank) return std::nullopt;
   LauncherProcess process;
   process.rank = static_cast<Rank>(*rank);
   process.local_rank = static_cast<int>(*local_rank);
-  process.pid = NumberOf(line, "pid", 0, INT32_MAX).value_or(0);
-  if (const auto code = NumberOf(line, "exit_code", 0, 255))
+  process.pid = WholeNumberIn(line, "pid", 0, INT32_MAX).value_or(0);
+  if (const auto code = WholeNumberIn(line, "exit_code", 0, 255))
     process.end = Exited{static_cast<int>(*code)};
-  else if (const auto signal = NumberOf(line, "signal", 1, 64))
+  else if (const auto signal = WholeNumberIn(line, "signal", 1, 64))
     process.end = Signalled{static_cast<int>(*signal), false};
   const auto error = line.find("error");
   if (error != line.end() && error->is_string() && IsClassName(error->get<std::string>()))

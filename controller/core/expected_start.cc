@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/bounded_number.h"
 #include "common/hostlist.h"
 #include "common/units.h"
 #include "controller/core/offers.h"
@@ -65,13 +66,13 @@ void SetEnd(const State& state, const JobRecord& job, const Now& now,
                 "its stop_duration, at the latest");
   }
   if (view.eta_s) {
-    return take(now.wall + Millis{static_cast<std::int64_t>(*view.eta_s * 1000)}, "its ETA");
+    return take(now.wall + MillisOf(*view.eta_s), "its ETA");
   }
   const auto plan = state.plans.find(Key{job.id, Attempt{job.attempts}});
   if (plan == state.plans.end() || ToMs(job.started) == 0) return;
   const auto& seconds = plan->second->plan.duration.seconds;
   if (!seconds) return;
-  const WallTime end = job.started + Millis{static_cast<std::int64_t>(*seconds * 1000)};
+  const WallTime end = job.started + MillisOf(*seconds);
   if (end > now.wall) take(end, "its predicted duration");
 }
 

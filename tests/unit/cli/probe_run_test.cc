@@ -34,6 +34,9 @@ TEST(ProbeRun, AnOutputWithoutAMeasurementHasNone) {
   EXPECT_FALSE(ReadProbe(""));
   EXPECT_FALSE(ReadProbe("launch-probe {\"peak_bytes\": \"many\"}\nlaunch-probe {oops\n"));
   EXPECT_FALSE(ReadProbe("launch-probe {\"peak_bytes\": -1}"));
+  const auto odd = ReadProbe("launch-probe {\"peak_bytes\": 1, \"gpu\": \"yes\"}");
+  ASSERT_TRUE(odd);
+  EXPECT_FALSE(odd->gpu);
 }
 
 }  // namespace

@@ -158,6 +158,16 @@ TEST(PythonAnswer, OfAnInterpreterThatSaysTooMuchIsCut) {
   EXPECT_EQ(answer.places.size(), 256u);
 }
 
+TEST(PythonAnswer, OfAnImpossibleNumberOfDevicesSaysNothingOfThem) {
+  const auto devices = [](const std::string& number) {
+    return ReadPythonAnswer("@launch-python-probe {\"stage\":\"b\",\"devices\":" + number + "}\n")
+        .facts.devices;
+  };
+  EXPECT_EQ(devices("8"), 8);
+  for (const char* number : {"1e300", "-1", "4294967297", "1.5", "\"8\"", "null"})
+    EXPECT_EQ(devices(number), std::nullopt) << number;
+}
+
 TEST_F(PythonProbeTest, AReadingIsNotKeptAsAFullAnswer) {
   const PythonQuestion question{.path = FakeInterpreter(kGpuBuild), .user = {}, .driver = {}};
   PythonProbe probe = Probe();

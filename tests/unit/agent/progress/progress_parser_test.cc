@@ -55,6 +55,22 @@ TEST(Progress, ABarThatHasNotMovedHasNoRate) {
   EXPECT_EQ(progress.eta_s, std::nullopt);
 }
 
+TEST(Progress, NumbersThatNothingCanHoldAreNotTaken) {
+  ProgressParser parser = Parser();
+  parser.FeedFile(
+      "{\"step\": 1, \"steps\": 1e300, \"eta_s\": 1e300, \"seconds_per_step\": 1e300}\n",
+      BootMs(0));
+  EXPECT_EQ(parser.Now(), Progress{.step = 1});
+  parser.FeedFile("{\"step\": 2, \"eta_s\": -1}\n{\"step\": 1e300}\n", BootMs(0));
+  EXPECT_EQ(parser.Now(), Progress{.step = 2});
+  ProgressParser named = Parser("at (-?\\d+) of (\\d+)");
+  named.FeedLog("at -9223372036854775808 of 9223372036854775807\n", BootMs(0));
+  EXPECT_EQ(named.Now(), Progress{});
+  // Epochs times steps leave 64 bits.
+  EXPECT_EQ(StepOf("Epoch [999999999/999999999], Step [1/999999999999999]\n"),
+            "1000000000000000/1000000000000000");
+}
+
 TEST(Progress, PiecesOfALineArePutTogether) {
   ProgressParser parser = Parser();
   parser.FeedLog("\r 17%|#6  | 20/12", BootMs(0));

@@ -50,7 +50,9 @@ TEST_F(LauncherProcesses, EachHasItsRankPidAndEnd) {
 
 TEST_F(LauncherProcesses, WhatNoLauncherWritesIsLeftOut) {
   Put("[1]\nnot json\n{\"rank\": -1, \"local_rank\": 0}\n{\"rank\": 99999999, \"local_rank\": 0}\n"
-      "{\"rank\": 1.5, \"local_rank\": 0}\n{\"local_rank\": 0}\n" +
+      "{\"rank\": 1.5, \"local_rank\": 0}\n{\"local_rank\": 0}\n{\"rank\": 1e300, \"local_rank\": "
+      "0}\n"
+      "{\"rank\": 18446744073709551617, \"local_rank\": 0}\n" +
       std::string(9'000, '[') + "\n\n" +
       "{\"rank\": 1, \"local_rank\": 0, \"pid\": -7, \"exit_code\": 300, \"signal\": 0, "
       "\"error\": \"Error: password \\u001b[31m\"}");
