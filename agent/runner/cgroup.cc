@@ -132,25 +132,55 @@ std::string TryV1(const CgroupMounts& mounts, const std::string& controller,
 // v1 has no inherited kill: freeze, kill each, thaw, until nobody is left or the tries are used up.
 void FreezeAndKill(const std::string& dir);
 
-std::vector<int> Members(const std::string& dir) {
-  std::vector<int> pids;
-  std::error_code error;
-  if (!fs::is_directory(dir, error)) return pids;
-  const auto add = [&pids](const std::string& file) {
-    std::ifstream in(file);
-    for (int pid = 0; in >> pid;) pids.push_back(pid);
-  };
-  add(dir + "/cgroup.procs");
-  for (fs::recursive_directory_iterator at(dir, error), end; !error && at != end;
-       at.increment(error)) {
-    if (at->is_directory(error)) add(at->path().string() + "/cgroup.procs");
+// A group that was taken away meanwhile has no members: ENODEV of a file that was open then.
+bool IsGone(int error_number) { return error_number == ENOENT || error_number == ENODEV; }
+
+// Adds what `file` lists. False: not all of it could be read.
+bool AddPids(const std::string& file, std::vector<int>& pids) {
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return IsGone(errno);
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return IsGone(errno);
+    if (got == 0) break;
+    text.append(buffer, static_cast<std::size_t>(got));
   }
-  return pids;
+  std::istringstream in(text);
+  for (int pid = 0; in >> pid;) pids.push_back(pid);
+  return true;
 }
+
+struct GroupMembers {
+  std::vector<int> pids;
+  bool all = true;  // else there may be more: out of descriptors or memory, an error of a disk
+};
+
+GroupMembers MembersOf(const std::string& dir) {
+  GroupMembers members;
+  std::vector<std::string> dirs = {dir};
+  std::error_code error;
+  fs::recursive_directory_iterator at(dir, error);
+  for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
+    std::error_code unknown;  // of one that went meanwhile
+    if (at->is_directory(unknown)) dirs.push_back(at->path().string());
+  }
+  members.all = !error || IsGone(error.value());
+  for (const std::string& one : dirs)
+    members.all = AddPids(one + "/cgroup.procs", members.pids) && members.all;
+  return members;
+}
+
+std::vector<int> Members(const std::string& dir) { return MembersOf(dir).pids; }
 
 // Of what cannot be asked nobody knows that it is empty, unless the group is gone.
 bool Populated(const std::string& dir, bool v2) {
-  if (!v2) return !Members(dir).empty();
+  if (!v2) {
+    const GroupMembers members = MembersOf(dir);
+    return !members.all || !members.pids.empty();
+  }
   const auto populated = FlatKeyed(ReadText(dir + "/cgroup.events"), "populated");
   return populated ? *populated != 0 : !IsAbsent(dir);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,6 +110,36 @@ TEST(AllocationCgroup, IsEmptyOnlyWhereTheKernelSaysSoOrItIsGone) {
   EXPECT_TRUE(events("populated 1\nfrozen 0\n"));
   EXPECT_TRUE(events(""));
   std::filesystem::remove_all(ranks);
+  EXPECT_FALSE(cgroup.RanksPopulated());
+}
+
+TEST(AllocationCgroup, OfTheOldHierarchyIsEmptyOnlyWhereItsListsCouldBeRead) {
+  RunnerBench bench;
+  CgroupHost host;
+  host.level = Containment::kCgroup;
+  host.kill_root = bench.Path("groups");
+  const AllocationCgroup cgroup(host, kKey);
+  EXPECT_FALSE(cgroup.RanksPopulated());
+  const std::string rank = bench.Path("groups/5.1/ranks/0");
+  std::filesystem::create_directories(rank);
+  EXPECT_FALSE(cgroup.RanksPopulated());
+  std::ofstream(rank + "/cgroup.procs") << "";
+  EXPECT_FALSE(cgroup.RanksPopulated());
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const struct rlimit none { 0, before.rlim_max };
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool without_descriptors = cgroup.RanksPopulated();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(without_descriptors) << "EMFILE";
+  std::filesystem::remove(rank + "/cgroup.procs");
+  std::filesystem::create_directory(rank + "/cgroup.procs");
+  EXPECT_TRUE(cgroup.RanksPopulated()) << "EISDIR";
+  std::filesystem::remove(rank + "/cgroup.procs");
+  std::ofstream(rank + "/cgroup.procs") << "41\n42\n";
+  EXPECT_EQ(cgroup.RankMembers(0), (std::vector<int>{41, 42}));
+  EXPECT_TRUE(cgroup.RanksPopulated());
+  std::filesystem::remove_all(bench.Path("groups/5.1/ranks"));
   EXPECT_FALSE(cgroup.RanksPopulated());
 }
 
