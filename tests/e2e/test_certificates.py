@@ -3,7 +3,10 @@
 import json
 import os
 import shutil
+import socket
+import ssl
 import subprocess
+import threading
 import time
 
 import pytest
@@ -76,3 +79,60 @@ def test_a_job_outlives_the_certificates_of_everybody(short, tmp_path):
     subprocess.run([BIN / "launch-agent", "join", "--rejoin", "--state", tmp_path / "agent-na"], input=token, text=True, check=True,
                    timeout=30, capture_output=True)
     short.agent("na", BIN, join=False)
+
+
+class Impostor:
+    """Listens as a controller would, with a certificate that is not a controller's of this cluster; `heard` is what
+    a caller told it behind the handshake."""
+
+    def __init__(self, certificate, key):
+        self.heard = b""
+        self.calls = 0
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate, key)
+        self.context.set_alpn_protocols(["h2"])
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                raw, _ = self.listener.accept()
+            except OSError:  # closed
+                return
+            self.calls += 1
+            try:
+                raw.settimeout(5)
+                with self.context.wrap_socket(raw, server_side=True) as caller:
+                    self.heard += caller.recv(4096)
+            except OSError:  # the caller hung up, as it should
+                pass
+
+
+def test_a_server_that_is_no_controller_of_the_cluster_is_told_nothing(cluster, make_cluster):
+    cluster.up()
+    other = make_cluster("other")
+    other.up()
+    own = cluster.state / "controller/operator"
+    (identity,) = cluster.state.glob("**/identity")
+    job = cluster.write("job.yaml", "name: told\ngpus: 0\nenv: {WORD: not-for-impostors}\nrun: 'true'\n")
+    cases = {
+        "a node of the cluster": (identity / "cert.pem", identity / "key.pem"),
+        "a user of the cluster": (own / "cert.pem", own / "key.pem"),
+        "the controller of another cluster": (other.state / "controller/controller.pem", other.state / "controller/controller.key"),
+    }
+    for who, (certificate, key) in cases.items():
+        impostor = Impostor(certificate, key)
+        for verb in (["queue"], ["submit", job]):
+            done = cluster.launch(*verb, "--controller", impostor.address, "--credentials", own, code=None)
+            assert done.returncode == 5, (who, done.returncode, done.stderr)
+            assert "certificates do not match" in done.stderr and "--controller" in done.stderr, (who, done.stderr)
+        impostor.listener.close()
+        assert impostor.calls and not impostor.heard, (who, impostor.heard)
+    assert cluster.json("queue", "-a")["jobs"] == []
+    # With the controller's own it would have been told.
+    real = Impostor(cluster.state / "controller/controller.pem", cluster.state / "controller/controller.key")
+    cluster.launch("queue", "--controller", real.address, "--credentials", own, code=5)
+    real.listener.close()
+    assert b"HTTP/2" in real.heard, real.heard

@@ -66,12 +66,15 @@ def test_keys_stores_sockets_and_records_are_for_their_owner_alone(cluster):
     job = cluster.submit(cluster.write("job.yaml", "name: kept\ngpus: 0\nrun: echo said; until [ -e go ]; do sleep 0.05; done\n"))
     cluster.wait_for(job, "RUNNING")
     wide = []
+    keys = set()
     for top, _, names in os.walk(cluster.state):
-        # Below a directory that others cannot enter nothing is theirs, whatever its own mode.
+        # A key is its owner's alone also in a directory that others cannot enter: a copy leaves that behind.
+        here = [name for name in names if name.endswith((".key", "key.pem"))]
+        keys.update(here)
+        wide += [os.path.join(top, name) for name in here if os.lstat(os.path.join(top, name)).st_mode & 0o077]
+        # Below a directory that others cannot enter nothing else is theirs, whatever its own mode.
         if os.lstat(top).st_mode & 0o077 == 0:
             closed = top
-            wide += [os.path.join(top, name) for name in names if name.endswith(("key.pem", "secret.key"))
-                     and os.lstat(os.path.join(top, name)).st_mode & 0o077]
             continue
         inside = any(os.lstat(above).st_mode & 0o077 == 0 for above in pathlib.Path(top).parents
                      if above.is_relative_to(cluster.state))
@@ -79,6 +82,7 @@ def test_keys_stores_sockets_and_records_are_for_their_owner_alone(cluster):
                                    if os.lstat(os.path.join(top, name)).st_mode & 0o077
                                    or stat.S_ISSOCK(os.lstat(os.path.join(top, name)).st_mode)]
     assert not wide, wide
+    assert keys >= {"ca.key", "secrets.key", "key.pem"}, keys
     assert os.lstat(cluster.state / "controller").st_mode & 0o077 == 0, closed
     (cluster.work / "go").touch()
     cluster.wait_for(job, "SUCCEEDED")

@@ -228,6 +228,10 @@ def test_S002_4_a_rank_killed_from_outside_stops_both(s002_4):
     assert status["attempts"][0]["first_failed_rank"] == 1
     assert "SIGKILL" in status["outcome"]
     assert "memory" not in status["outcome"]
+    verdict = status["attempts"][0]["verdict"]
+    assert verdict["label"] != "host_oom_kill", verdict
+    for rank in ranks:
+        wait_until(f"rank {rank['rank']} is gone", lambda pid=rank["pid"]: not os.path.exists(f"/proc/{pid}"))
 
 
 def hold_at(cluster, step):
