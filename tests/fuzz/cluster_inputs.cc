@@ -4,6 +4,7 @@
 #include "common/pki.h"
 #include "controller/store/record_codec.h"
 #include "diagnosis/verdict.h"
+#include "proto/convert_exec.h"
 #include "proto/convert_node.h"
 #include "proto/convert_user.h"
 #include "proto/launch.pb.h"
@@ -19,6 +20,23 @@ void ReadOne(std::string_view bytes) {
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
   const auto value = FromProto(message);
   Require(value || !value.error().message.empty(), "a refusal says why");
+}
+
+template <class M>
+void ReadAndSayAgain(std::string_view bytes) {
+  M message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const auto value = FromProto(message);
+  if (!value) return Require(!value.error().message.empty(), "a refusal says why");
+  if constexpr (requires { FromProto(ToProto(*value)); })
+    Require(FromProto(ToProto(*value)).has_value(), "what was read can be said again");
+}
+
+template <class M>
+void PassOn(std::string_view bytes) {
+  M message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  (void)CheckPassedOn(message);
 }
 
 // What was understood means the same after another trip.
@@ -61,6 +79,41 @@ void FuzzProtoMessages(std::string_view all) {
     default:
       return ReadOne<pb::CreateTokenRequest>(bytes);
   }
+}
+
+// The first byte says which one of those that FuzzProtoMessages leaves out: calls of users, what
+// the controller answers to them, what both ends of an exec say.
+void FuzzRpcMessages(std::string_view all) {
+  namespace pb = launch::v1;
+  static constexpr void (*kReaders[])(std::string_view) = {
+      ReadAndSayAgain<pb::JobsRequest>,
+      ReadAndSayAgain<pb::NoteProbeRequest>,
+      ReadAndSayAgain<pb::ChangeRequest>,
+      ReadAndSayAgain<pb::WatchRequest>,
+      ReadAndSayAgain<pb::RevokeTokenRequest>,
+      ReadAndSayAgain<pb::DrainRequest>,
+      ReadAndSayAgain<pb::ForgetNodeRequest>,
+      ReadAndSayAgain<pb::FenceNodeRequest>,
+      ReadAndSayAgain<pb::SubmitReply>,
+      ReadAndSayAgain<pb::PlanReply>,
+      ReadAndSayAgain<pb::JobsReply>,
+      ReadAndSayAgain<pb::JobReply>,
+      ReadAndSayAgain<pb::NodesReply>,
+      ReadAndSayAgain<pb::CancelReply>,
+      ReadAndSayAgain<pb::ChangeReply>,
+      ReadAndSayAgain<pb::WatchReply>,
+      ReadAndSayAgain<pb::LogsReply>,
+      ReadAndSayAgain<pb::QuarantineReply>,
+      ReadAndSayAgain<pb::Fence>,
+      ReadAndSayAgain<pb::TerminalSize>,
+      ReadAndSayAgain<pb::ExecCommand>,
+      ReadAndSayAgain<pb::ExecEnd>,
+      ReadAndSayAgain<pb::ExecRequest_Open>,
+      PassOn<pb::ExecInput>,
+      PassOn<pb::ExecOutput>,
+  };
+  if (all.empty()) return;
+  kReaders[static_cast<unsigned char>(all[0]) % std::size(kReaders)](all.substr(1));
 }
 
 // The first byte says whose row it is. What is taken is written in the same words.

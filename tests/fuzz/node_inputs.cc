@@ -4,21 +4,28 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "agent/probes/nvml_messages.h"
+#include "agent/probes/python_probe.h"
 #include "agent/progress/progress_parser.h"
 #include "agent/runner/attempt_dir.h"
 #include "agent/runner/checkpoint_files.h"
 #include "agent/runner/checkpoint_formats.h"
 #include "agent/runner/checkpoint_names.h"
 #include "agent/runner/checkpoint_pickle.h"
+#include "agent/runner/launcher_processes.h"
 #include "agent/runner/record_file.h"
 #include "common/flight_record.h"
+#include "common/network_answer.h"
+#include "common/stack_text.h"
+#include "proto/convert_value.h"
 #include "tests/fuzz/targets.h"
 
 namespace launch::fuzz {
@@ -91,6 +98,12 @@ void FuzzCheckpointName(std::string_view name) {
   (void)agent::SeriesNamedBy(name);
 }
 
+// What the programs of nodes and jobs say goes to the controller, which refuses what cannot be.
+template <class Value>
+void SendOn(const Value& value) {
+  Require(FromProto(ToProto(value)).has_value(), "what was read can be sent");
+}
+
 }  // namespace
 
 // The first byte says which format the file claims to be.
@@ -119,6 +132,36 @@ void FuzzFlightRecord(std::string_view bytes) {
     Require(line.starts_with(kFlightLine), "a line begins as diagnosis knows it");
     for (const char c : line) Require(c >= ' ' && c <= '~', "nothing that a terminal obeys");
   }
+}
+
+void FuzzLauncherProcesses(std::string_view bytes) {
+  static const ScratchDirectory directory;
+  Write(directory.path() + "/processes.jsonl", bytes);
+  for (const LauncherProcess& process : agent::LauncherProcessesIn(directory.path()))
+    Require(ProcessIn(LineOf(process)) == process, "a line of an exit report says all of it");
+  (void)ProcessIn(bytes);
+}
+
+void FuzzNetworkAnswer(std::string_view bytes) {
+  const NetworkFacts facts = ReadNetworkAnswer(bytes);
+  for (const PeerFact& peer : facts.peers)
+    Require(!peer.mbit || (std::isfinite(*peer.mbit) && *peer.mbit >= 0), "a speed is a number");
+  SendOn(facts);
+}
+
+void FuzzPythonAnswer(std::string_view bytes) {
+  const agent::PythonAnswer answer = agent::ReadPythonAnswer(bytes);
+  Require(answer.facts.packages.size() <= 256 && answer.places.size() <= 256, "lists are bounded");
+  Require(answer.facts.devices.value_or(0) >= 0, "no number of devices is negative");
+  SendOn(answer.facts);
+}
+
+void FuzzPythonStacks(std::string_view bytes) {
+  const std::vector<PythonThread> threads = ParseStacks(bytes);
+  Require(threads.size() <= 256, "threads are bounded");
+  Require((MainThread(threads) == nullptr) == threads.empty(), "one of the threads trains");
+  for (const PythonThread& thread : threads)
+    Require(thread.frames.size() <= 128, "frames are bounded");
 }
 
 void FuzzNvmlStrings(std::string_view bytes) {
