@@ -40,7 +40,9 @@ int WriteErrno(sqlite3* db, Into into) {
 bool IsOutOfRoom(int code, int system_error) {
   const bool grows_no_more = system_error == EDQUOT || system_error == EFBIG;
   if (code == SQLITE_IOERR_WRITE) return grows_no_more;
-  return code == SQLITE_IOERR_SHMSIZE && (grows_no_more || system_error == ENOSPC);
+  // The write of a byte that makes the shared memory longer failed (os_unix.c, unixShmMap), in a
+  // COMMIT nobody says why. Nothing in it has to last: a disk that is broken fails at the log too.
+  return code == SQLITE_IOERR_SHMSIZE && system_error != EIO;
 }
 
 Error LastError(sqlite3* db, std::string_view what, Into into) {

@@ -121,6 +121,7 @@ class SqliteStore final : public Store {
   Statements statements_;
   std::optional<StoreMeta> meta_;  // set by Load
   std::optional<Error> failed_;    // after it nothing is known, so nothing is done
+  bool left_in_log_ = false;       // a batch that failed and is whole there
   int log_pages_ = 0;
 
   Mutex reader_mutex_;
@@ -339,19 +340,25 @@ Result<void> SqliteStore::Write(const Batch& batch, StoreMeta& next) {
   const std::string body = EncodeMeta(next);
   LAUNCH_RETURN_IF_ERROR(statements_.set_meta.Blob(1, body).Int(2, Crc32c(body)).Run());
   LAUNCH_FAILPOINT("store.commit.before");
-  LAUNCH_RETURN_IF_ERROR(Execute(db_.get(), "COMMIT"));
+  auto done = Execute(db_.get(), "COMMIT");
+  // The log is written and synced before its index in the shared memory grows.
+  left_in_log_ = !done && sqlite3_extended_errcode(db_.get()) == SQLITE_IOERR_SHMSIZE;
+  LAUNCH_RETURN_IF_ERROR(done);
   LAUNCH_FAILPOINT("store.commit.after");
   return {};
 }
 
 // A full disk is rolled back and can be tried again. After anything else the process must end:
-// after a failed sync nobody knows what is on the disk.
+// after a failed sync nobody knows what is on the disk. A batch that is whole in the log would be
+// back after a crash: the log is emptied, which needs no shared memory, and its index fits again.
 Unexpected SqliteStore::Abandon(Error error) {
   bool clean = true;
   if (sqlite3_get_autocommit(db_.get()) == 0) {
     clean = Execute(db_.get(), "ROLLBACK").has_value();
   }
-  if (error.code != ErrorCode::kResourceExhausted || !clean) failed_ = error;
+  if (clean && std::exchange(left_in_log_, false)) clean = CheckpointAll(db_.get()).has_value();
+  if (!clean) error.code = ErrorCode::kIo;
+  if (error.code != ErrorCode::kResourceExhausted) failed_ = error;
   return Unexpected(std::move(error));
 }
 

@@ -393,6 +393,8 @@ TEST(Sqlite, TakesAQuotaThatIsUsedUpForAFullDisk) {
   EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_WRITE, EDQUOT));
   EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_WRITE, EFBIG));
   EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_SHMSIZE, ENOSPC));
+  EXPECT_TRUE(sqlite::IsOutOfRoom(SQLITE_IOERR_SHMSIZE, 0)) << "of a COMMIT";
+  EXPECT_FALSE(sqlite::IsOutOfRoom(SQLITE_IOERR_SHMSIZE, EIO));
   EXPECT_FALSE(sqlite::IsOutOfRoom(SQLITE_IOERR_WRITE, EIO));
   EXPECT_FALSE(sqlite::IsOutOfRoom(SQLITE_IOERR_FSYNC, EDQUOT)) << "what was lost is not known";
 }
@@ -438,6 +440,76 @@ TEST_F(SqliteStoreTest, GoesOnAfterACommitForWhichTheQuotaHadNoRoom) {
   const auto loaded = (*store)->Load();
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
   EXPECT_EQ(loaded->rows.size(), 2U);
+}
+
+// While it lives, databases are opened by SQLite's own file system, whose shared memory does not
+// grow beyond its first 32 KiB, the index of some 4,000 pages of the log: a disk that is full then.
+class SmallSharedMemory {
+ public:
+  SmallSharedMemory() : vfs_(*sqlite3_vfs_find(nullptr)) {
+    real_ = sqlite3_vfs_find(nullptr);
+    vfs_.zName = "small-shared-memory";
+    vfs_.xOpen = Open;
+    EXPECT_EQ(sqlite3_vfs_register(&vfs_, 1), SQLITE_OK);
+  }
+  ~SmallSharedMemory() {
+    sqlite3_vfs_unregister(&vfs_);
+    sqlite3_vfs_register(real_, 1);
+  }
+  SmallSharedMemory(const SmallSharedMemory&) = delete;
+  SmallSharedMemory& operator=(const SmallSharedMemory&) = delete;
+  static int refused() { return refused_; }
+
+ private:
+  static int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out) {
+    const int code = real_->xOpen(real_, name, file, flags, out);
+    if (code != SQLITE_OK || (flags & SQLITE_OPEN_MAIN_DB) == 0) return code;
+    real_map_ = file->pMethods->xShmMap;
+    methods_ = *file->pMethods;
+    methods_.xShmMap = Map;
+    file->pMethods = &methods_;
+    return code;
+  }
+  static int Map(sqlite3_file* file, int region, int size, int extend, void volatile** out) {
+    if (region == 0 || extend == 0) return real_map_(file, region, size, extend, out);
+    ++refused_;
+    *out = nullptr;
+    return SQLITE_IOERR_SHMSIZE;
+  }
+  sqlite3_vfs vfs_;
+  static inline sqlite3_vfs* real_ = nullptr;
+  static inline sqlite3_io_methods methods_{};
+  static inline int (*real_map_)(sqlite3_file*, int, int, int, void volatile**) = nullptr;
+  static inline int refused_ = 0;
+};
+
+TEST_F(SqliteStoreTest, GoesOnAfterACommitForWhichTheSharedMemoryHadNoRoom) {
+  const SmallSharedMemory small;
+  const auto store = OpenSqliteStore(dir(), {.events = 1'000, .reserve_bytes = 0});
+  ASSERT_TRUE(store.has_value());
+  ASSERT_TRUE((*store)->Load().has_value());
+  const std::string value(1'000 << 10, 'v');
+  const auto commit = [&](Revision revision) {
+    return (*store)->Commit({.expected = revision, .at = {}, .puts = {{"a", value}}});
+  };
+  Revision revision = 0;
+  auto done = commit(revision);
+  for (; done && revision < 30; done = commit(revision)) revision = done->revision;
+  ASSERT_FALSE(done.has_value());
+  ASSERT_EQ(SmallSharedMemory::refused(), 1);
+  EXPECT_EQ(done.error().code, ErrorCode::kResourceExhausted) << done.error().message;
+  EXPECT_EQ(fs::file_size(file() + "-wal"), 0U);
+  // What a crash would leave now does not have it.
+  const TemporaryDir crashed;
+  fs::copy(dir(), crashed.path(), fs::copy_options::recursive);
+  {
+    const auto copy = OpenSqliteStore(crashed.path(), {.events = 1'000, .reserve_bytes = 0});
+    ASSERT_TRUE(copy.has_value()) << copy.error().message;
+    EXPECT_EQ((*copy)->Load()->revision, revision);
+  }
+  const auto next = commit(revision);
+  ASSERT_TRUE(next.has_value()) << next.error().message;
+  EXPECT_EQ((*store)->Load()->revision, revision + 1);
 }
 
 TEST_F(SqliteStoreTest, GoesOnAfterACheckpointForWhichTheQuotaHadNoRoom) {
