@@ -241,7 +241,14 @@ Result<void> Client::NoteNetwork(JobId job, const std::vector<NetworkFacts>& fac
 }
 
 Result<std::vector<ChangeAnswer>> Client::Change(const ChangeCall& call) {
-  auto reply = wire_->Call(*wire_->launch, &pb::Launch::Stub::Change, ToProto(call));
+  const pb::ChangeRequest request = ToProto(call);
+  // A second requeue would stop the attempt that the first one began; all else says how it shall
+  // be.
+  const bool twice = call.change.action == JobAction::kRequeue;
+  auto reply = Again(
+      kTries, BackOffShortly,
+      [&] { return wire_->Call(*wire_->launch, &pb::Launch::Stub::Change, request); },
+      twice ? Repeat::kUnsent : Repeat::kUnanswered);
   if (!reply) return Unexpected(reply.error());
   return FromProto(*reply);
 }

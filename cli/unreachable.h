@@ -20,12 +20,18 @@ Error OutcomeUnknown(Error error);
 // The same with the key under which it is repeated, where nobody answered.
 Error WithKey(Error error, const std::string& key);
 
+enum class Repeat {
+  kUnanswered,  // what twice does as much as once
+  kUnsent,      // anything else
+};
+
 // Up to `tries` times until it is answered, `pause(n)` after the n-th one from 0.
 template <class Pause, class Call>
-auto Again(int tries, const Pause& pause, const Call& call) {
+auto Again(int tries, const Pause& pause, const Call& call, Repeat which = Repeat::kUnanswered) {
   for (int attempt = 0;; ++attempt) {
     auto reply = call();
     if (reply || !IsUnanswered(reply.error()) || attempt + 1 == tries) return reply;
+    if (which == Repeat::kUnsent && MayHaveArrived(reply.error())) return reply;
     pause(attempt);
   }
 }

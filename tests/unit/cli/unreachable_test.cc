@@ -78,5 +78,23 @@ TEST(Unreachable, IsTriedAgainUntilItIsAnswered) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(Unreachable, WhatMayNotHappenTwiceIsTriedAgainOnlyWhereItWasNotSent) {
+  int calls = 0;
+  const auto pause = [](int) {};
+  const auto third = [&](const std::string& text) {
+    calls = 0;
+    return Again(
+        5, pause,
+        [&]() -> Result<int> {
+          if (++calls < 3) return Unexpected(Unavailable(text));
+          return calls;
+        },
+        Repeat::kUnsent);
+  };
+  EXPECT_TRUE(third("failed to connect to all addresses; last error: Connection refused"));
+  EXPECT_FALSE(third("Socket closed"));
+  EXPECT_EQ(calls, 1);
+}
+
 }  // namespace
 }  // namespace launch
