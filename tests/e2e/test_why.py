@@ -153,3 +153,10 @@ def test_a_bundle_has_what_a_bug_report_needs_and_no_secrets(cluster):
     assert b"no-secret-by-its-looks" not in data and b"pin is [removed]" in data, known.stderr
     cluster.down()
     assert cluster.json("diagnose", "--log", name)["label"] == "python_import"
+    # Of an archive that came by mail, a number that no rank has is none.
+    changed = json.loads(texts["job.json"])
+    changed["attempts"][0]["verdict"]["rank"] = 1e300
+    (cluster.work / "job.json").write_text(json.dumps(changed))
+    with tarfile.open(cluster.work / "changed.tar", "w", format=tarfile.USTAR_FORMAT) as archive:
+        archive.add(cluster.work / "job.json", "job.json")
+    assert cluster.json("diagnose", "--log", "changed.tar")["rank"] is None
