@@ -33,10 +33,10 @@ Result<ControllerConfig> ParseControllerConfig(std::string_view text, const std:
 Result<ControllerConfig> ControllerConfigOf(const YamlNode& root, const std::string& file,
                                             const std::string& path) {
   const YamlMap map(root, file, path);
-  LAUNCH_RETURN_IF_ERROR(
-      map.AllowOnly({"listen", "advertise", "log_level", "request_deadline", "stop_within",
-                     "keep_events", "keep_jobs", "max_queued", "max_jobs_of_a_user",
-                     "operator_exec", "certificate_life", "controller_certificate_life"}));
+  LAUNCH_RETURN_IF_ERROR(map.AllowOnly(
+      {"listen", "advertise", "log_level", "request_deadline", "stop_within", "keep_events",
+       "keep_jobs", "max_queued", "max_jobs_of_a_user", "max_copies_of_a_user", "operator_exec",
+       "certificate_life", "controller_certificate_life"}));
   ControllerConfig config;
   LAUNCH_ASSIGN_OR_RETURN(const auto listen, map.String("listen"));
   if (listen) {
@@ -81,6 +81,15 @@ Result<ControllerConfig> ControllerConfigOf(const YamlNode& root, const std::str
                          " to " + std::to_string(count.most));
     }
     *count.into = static_cast<std::uint64_t>(*number);
+  }
+  LAUNCH_ASSIGN_OR_RETURN(const auto copies, map.String("max_copies_of_a_user"));
+  if (copies) {
+    const auto size = ParseBytes(*copies);
+    if (!size) {
+      return map.Bad(*map.Get("max_copies_of_a_user"), "max_copies_of_a_user", size.error().message,
+                     size.error().hint);
+    }
+    config.max_copies_of_a_user = size->bytes;
   }
   LAUNCH_ASSIGN_OR_RETURN(const auto operator_exec, map.Bool("operator_exec"));
   config.operator_exec = operator_exec.value_or(false);

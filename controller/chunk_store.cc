@@ -32,6 +32,25 @@ Result<void> CheckFree(const std::string& dir) {
               "free space on the controller's disk, or run in place from a shared file system");
 }
 
+// What a file takes of the disk, its directory entry and inode not counted.
+std::uint64_t Blocks(std::uint64_t size) {
+  constexpr std::uint64_t kBlock = 4'096;
+  return (size + kBlock - 1) / kBlock * kBlock;
+}
+
+std::uint64_t BlocksBelow(const std::string& dir) {
+  std::uint64_t blocks = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(dir, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code ignored;
+    if (!at->is_regular_file(ignored)) continue;
+    const std::uint64_t size = at->file_size(ignored);
+    if (!ignored) blocks += Blocks(size);
+  }
+  return blocks;
+}
+
 }  // namespace
 
 // User names have no '/' and begin with no '.' (IsValidName).
@@ -40,7 +59,7 @@ std::string ChunkStore::PathOf(const UserName& user, const std::string& digest) 
 }
 
 Result<std::vector<std::string>> ChunkStore::Missing(
-    const UserName& user, const std::vector<std::pair<std::string, std::uint32_t>>& wanted) const {
+    const UserName& user, const std::vector<std::pair<std::string, std::uint32_t>>& wanted) {
   std::vector<std::string> missing;
   for (const auto& [digest, size] : wanted) {
     if (!IsDigest(digest)) {
@@ -56,18 +75,67 @@ Result<std::vector<std::string>> ChunkStore::Missing(
     }
   }
   if (!missing.empty() || wanted.empty()) return missing;
-  const UniqueFd dir(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!dir || ::syncfs(dir.get()) != 0) return FailErrno("sync " + dir_, errno);
+  LAUNCH_RETURN_IF_ERROR(MakeDurable());
   return missing;
 }
 
-Result<void> ChunkStore::Put(const UserName& user, std::string_view bytes) const {
+Result<void> ChunkStore::MakeDurable() {
+  const MutexLock one(syncing_);
+  std::uint64_t written = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (writing_ == 0 && synced_ == written_) return {};
+    written = written_;
+  }
+  const UniqueFd dir(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir || ::syncfs(dir.get()) != 0) return FailErrno("sync " + dir_, errno);
+  const MutexLock lock(mutex_);
+  synced_ = written;
+  return {};
+}
+
+Result<void> ChunkStore::Charge(const UserName& user, std::uint64_t more, std::uint64_t less) {
+  const MutexLock lock(mutex_);
+  auto found = used_.find(user);
+  if (found == used_.end()) found = used_.emplace(user, BlocksBelow(dir_ + "/" + user.value)).first;
+  const std::uint64_t then = found->second - std::min(found->second, less) + more;
+  if (more > less && then > most_) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "the controller keeps " + FormatBytes(found->second) +
+                    " of copies of working directories for " + user.value + "; a user may have " +
+                    FormatBytes(most_) + " (max_copies_of_a_user)",
+                "they go a day after their jobs end; leave files out (.launchignore), or run in "
+                "place from a shared file system");
+  }
+  found->second = then;
+  return {};
+}
+
+Result<void> ChunkStore::Put(const UserName& user, std::string_view bytes) {
   if (bytes.empty() || bytes.size() > kChunkBytes) {
     return Fail(ErrorCode::kInvalidArgument, "a piece has " + std::to_string(bytes.size()) +
                                                  " bytes; 1 to " + std::to_string(kChunkBytes) +
                                                  " are allowed");
   }
   const std::string path = PathOf(user, Sha256Hex(bytes));
+  struct stat info {};
+  const bool there = ::stat(path.c_str(), &info) == 0;
+  const std::uint64_t more = Blocks(bytes.size());
+  const std::uint64_t less = there ? Blocks(static_cast<std::uint64_t>(info.st_size)) : 0;
+  LAUNCH_RETURN_IF_ERROR(Charge(user, more, less));
+  {
+    const MutexLock lock(mutex_);
+    ++writing_;
+  }
+  const Result<void> done = Write(path, bytes);
+  if (!done) (void)Charge(user, less, more);
+  const MutexLock lock(mutex_);
+  --writing_;
+  ++written_;
+  return done;
+}
+
+Result<void> ChunkStore::Write(const std::string& path, std::string_view bytes) const {
   PosixFileSystem files;
   LAUNCH_RETURN_IF_ERROR(files.MakeDirs(fs::path(path).parent_path().string()));
   LAUNCH_RETURN_IF_ERROR(CheckFree(dir_));
@@ -116,8 +184,7 @@ Result<void> ChunkStore::AddNeeded(const OwnedSnapshot& snapshot,
   return {};
 }
 
-Result<std::uint64_t> ChunkStore::Sweep(const std::set<OwnedSnapshot>& snapshots,
-                                        WallTime now) const {
+Result<std::uint64_t> ChunkStore::Sweep(const std::set<OwnedSnapshot>& snapshots, WallTime now) {
   std::set<std::string> needed;
   std::set<std::string> left_alone;  // folders of users
   for (const OwnedSnapshot& snapshot : snapshots) {
@@ -141,6 +208,10 @@ Result<std::uint64_t> ChunkStore::Sweep(const std::set<OwnedSnapshot>& snapshots
     const WallTime last{Millis(std::int64_t{info.st_mtim.tv_sec} * 1000)};
     if (now - last < kCopyKept) continue;
     if (fs::remove(at->path(), ignored)) ++removed;
+  }
+  {
+    const MutexLock lock(mutex_);
+    used_.clear();  // counted anew, whatever else came between
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     return Fail(ErrorCode::kIo, "cannot list " + dir_ + ": " + error.message());

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/annotated_mutex.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/ids.h"
@@ -25,15 +29,19 @@ struct OwnedSnapshot {
 // Thread-safe: files appear whole, and only Sweep removes them.
 class ChunkStore {
  public:
-  explicit ChunkStore(std::string dir) : dir_(std::move(dir)) {}
+  // `most`: bytes of the pieces of one user, each as whole blocks of 4 KiB.
+  explicit ChunkStore(std::string dir,
+                      std::uint64_t most = std::numeric_limits<std::uint64_t>::max())
+      : dir_(std::move(dir)), most_(most) {}
 
   // Of (digest, size), those that are not here; those that are count as used now. When nothing is
   // missing, all of it is durable.
   Result<std::vector<std::string>> Missing(
-      const UserName& user, const std::vector<std::pair<std::string, std::uint32_t>>& wanted) const;
+      const UserName& user, const std::vector<std::pair<std::string, std::uint32_t>>& wanted);
 
-  // kResourceExhausted when the disk would be left with less than is kept for the job store.
-  Result<void> Put(const UserName& user, std::string_view bytes) const;
+  // kResourceExhausted when the user would have more than may be, or the disk would be left with
+  // less than is kept for the job store.
+  Result<void> Put(const UserName& user, std::string_view bytes);
 
   // kNotFound; kDataLoss when the bytes are not those of the name (then the piece is removed); or
   // why it cannot be read now.
@@ -41,7 +49,7 @@ class ChunkStore {
 
   // Removes what none of the snapshots needs and nobody used for a day; how many. Of a user of whom
   // a snapshot cannot be read now, nothing is removed: it may need anything.
-  Result<std::uint64_t> Sweep(const std::set<OwnedSnapshot>& snapshots, WallTime now) const;
+  Result<std::uint64_t> Sweep(const std::set<OwnedSnapshot>& snapshots, WallTime now);
 
  private:
   // The paths of the pieces that a snapshot needs. A piece that is gone or damaged ends the list:
@@ -49,7 +57,21 @@ class ChunkStore {
   Result<void> AddNeeded(const OwnedSnapshot& snapshot, std::set<std::string>& needed) const;
   std::string PathOf(const UserName& user, const std::string& digest) const;
 
+  Result<void> Write(const std::string& path, std::string_view bytes) const;
+  // All pieces are on the disk afterwards; asks the file system only when some were written since.
+  Result<void> MakeDurable();
+  Result<void> Charge(const UserName& user, std::uint64_t more, std::uint64_t less);
+
   const std::string dir_;
+  const std::uint64_t most_;
+
+  Mutex syncing_;  // before mutex_; whoever waits for it finds the work done
+  Mutex mutex_;
+  std::map<UserName, std::uint64_t> used_ LAUNCH_GUARDED_BY(mutex_);  // counted when first asked
+  std::uint64_t writing_ LAUNCH_GUARDED_BY(mutex_) = 0;               // pieces, now
+  std::uint64_t written_ LAUNCH_GUARDED_BY(mutex_) = 0;               // since the start
+  // Of `written_`; absent: what an earlier process wrote may not be on the disk either.
+  std::optional<std::uint64_t> synced_ LAUNCH_GUARDED_BY(mutex_);
 };
 
 }  // namespace launch::controller

@@ -110,7 +110,7 @@ struct Controller::Running {
                   [this](event::Diagnosed diagnosed) { mailbox.PushAlways(std::move(diagnosed)); }),
         own(parts.credentials),
         enrolment(parts.credentials),
-        chunks(StatePaths(parts.state_dir).chunks),
+        chunks(StatePaths(parts.state_dir).chunks, parts.config.max_copies_of_a_user),
         gate(parts.credentials.cluster, directory, door, mailbox),
         switchboard({directory, requests, sessions, relay, watchers, execs, planner, diagnosis,
                      executor, *parts.store, mailbox, parts.credentials.secrets_key,

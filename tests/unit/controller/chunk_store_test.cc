@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -101,6 +102,47 @@ TEST_F(ChunkStoreTest, EachUserHasPiecesOfTheirOwn) {
   ASSERT_TRUE(store().Put(ben_, root));
   EXPECT_EQ(*store().Sweep({{ben_, Sha256Hex(root)}}, now_), 1u);
   EXPECT_FALSE(fs::exists(FileOf(secret)));
+}
+
+TEST_F(ChunkStoreTest, AUserHasAtMostSoManyBytes) {
+  const std::string dir = (dir_ / "store").string();
+  const std::string piece(kChunkBytes, 'a');
+  const std::string small = "takes a block of 4 KiB";
+  ChunkStore store(dir, kChunkBytes + 4'096);
+  ASSERT_TRUE(store.Put(ana_, piece));
+  ASSERT_TRUE(store.Put(ana_, piece)) << "there already";
+  ASSERT_TRUE(store.Put(ana_, small));
+  const auto over = store.Put(ana_, "one too many");
+  ASSERT_FALSE(over);
+  EXPECT_EQ(over.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(over.error().message.find("max_copies_of_a_user"), std::string::npos);
+  EXPECT_TRUE(store.Put(ana_, small)) << "nothing more";
+  EXPECT_TRUE(store.Put(ben_, piece)) << "each user alone";
+  EXPECT_FALSE(ChunkStore(dir, kChunkBytes + 4'096).Put(ana_, "one too many")) << "a restart";
+  EXPECT_EQ(*store.Sweep({}, now_), 3u);
+  EXPECT_TRUE(store.Put(ana_, "one too many")) << "there is room again";
+}
+
+// syncfs() is of the whole file system: only where something was written since.
+TEST_F(ChunkStoreTest, WhatIsOnTheDiskIsNotSyncedAgain) {
+  const std::string a = Sha256Hex("a");
+  ChunkStore store((dir_ / "store").string());
+  ASSERT_TRUE(store.Put(ana_, "a"));
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  // Without a descriptor nothing can be synced.
+  const auto missing = [&](const std::vector<std::pair<std::string, std::uint32_t>>& wanted) {
+    const struct rlimit none { 0, before.rlim_max };
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const auto answer = store.Missing(ana_, wanted);
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    return answer;
+  };
+  EXPECT_FALSE(missing({{a, 1}})) << "not durable yet";
+  ASSERT_TRUE(store.Missing(ana_, {{a, 1}}));
+  EXPECT_TRUE(missing({{a, 1}}));
+  ASSERT_TRUE(store.Put(ana_, "b"));
+  EXPECT_FALSE(missing({{a, 1}}));
 }
 
 TEST_F(ChunkStoreTest, WhatWasJustUsedStaysAndNoDirectoryIsFine) {
