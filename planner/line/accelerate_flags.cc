@@ -102,7 +102,7 @@ constexpr std::array<ShortFlag, 3> kAccelerateShorts = {
     {{'m', "module"}, {'q', "quiet"}, {'t', "tee"}}};
 
 std::optional<int> IdsIn(const std::string& text) {
-  if (text.empty() || text == "all" || text.find('$') != std::string::npos) return std::nullopt;
+  if (text.empty() || text == "all" || IsLeftToBash(text)) return std::nullopt;
   return static_cast<int>(std::count(text.begin(), text.end(), ',')) + 1;
 }
 
@@ -131,6 +131,8 @@ Result<void> Take(AccelerateArguments& out, const FlagRule& rule, const ShellWor
       return {};
     case kGpuIds:
       out.gpu_ids = IdsIn(value);
+      if (out.arguments.procs == ProcsWord::kNone && IsLeftToBash(value))
+        out.arguments.procs = ProcsWord::kUnknown;
       out.arguments.replaced.push_back(name);
       return {};
     case kModule:

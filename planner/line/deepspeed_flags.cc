@@ -70,9 +70,27 @@ std::optional<int> Count(const std::string& text, std::int64_t most) {
   return static_cast<int>(*number);
 }
 
+// "localhost:$FREE" may name any number of slots; "$HOST:0,1" names two.
+void TakeExpandedInclude(std::string_view text, LauncherArguments& out) {
+  const std::size_t colon = text.rfind(':');
+  const std::string_view slots =
+      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  const bool written = !slots.empty() && text.find('@') == std::string_view::npos &&
+                       slots.find_first_not_of("0123456789,") == std::string_view::npos;
+  if (out.procs != ProcsWord::kNone) return;
+  out.procs = written ? ProcsWord::kNumber : ProcsWord::kUnknown;
+  if (written) out.procs_number = 1 + static_cast<int>(std::ranges::count(slots, ','));
+}
+
 // "worker-0@worker-1:0,2": hosts, and slots of each where they are named. Their names are the
 // cluster's business; how many there are is the job's.
 void TakeInclude(const std::string& text, LauncherArguments& out) {
+  out.replaced.emplace_back("include");
+  out.subset = true;
+  if (IsLeftToBash(text)) {
+    TakeExpandedInclude(text, out);
+    return;
+  }
   std::set<std::string> hosts;
   std::set<std::size_t> slots;
   std::string_view rest = text;
@@ -95,8 +113,6 @@ void TakeInclude(const std::string& text, LauncherArguments& out) {
     out.procs = ProcsWord::kNumber;
     out.procs_number = static_cast<int>(*slots.begin());
   }
-  out.replaced.emplace_back("include");
-  out.subset = true;
 }
 
 // "worker-1 slots=8", a line for each host; names are the cluster's business.
@@ -151,11 +167,7 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
       }
       return BadDeepspeedValue("--num_gpus", *value, "a number of GPUs");
     case kInclude:
-      if (value) {
-        TakeInclude(*value, out);
-      } else {
-        out.replaced.emplace_back(rule.name);
-      }
+      TakeInclude(PartlyKnown(word, known).value_or(word.value), out);
       return {};
     case kModule:
       out.module = true;

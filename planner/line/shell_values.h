@@ -28,6 +28,12 @@ std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariable
 // The same of a text in which only parts are known: the others stay as written.
 std::optional<std::string> PartlyKnown(const ShellWord& word, const KnownVariables& known);
 
+// Whether bash still has to expand something in what FixedValue or PartlyKnown gave: how many items
+// such a list has is not known.
+inline bool IsLeftToBash(std::string_view text) {
+  return text.find_first_of("$`") != std::string_view::npos;
+}
+
 // Notes what NAME=VALUE, NAME=(...), NAME+=VALUE and ${NAME:=VALUE} give to a variable. A text in
 // which only parts are known keeps the others as written.
 void TakeAssignment(const ShellWord& word, KnownVariables& known);

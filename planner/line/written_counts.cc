@@ -434,6 +434,7 @@ class CountReader {
       }
       if (const auto place = FindDeepspeed(words, i)) {
         const auto read = ReadDeepspeed(words, place->first_flag, Known(), walk_.texts());
+        if (read && read->procs == ProcsWord::kUnknown) NoteUnknownCounts(words, place->first_flag);
         if (!read && !NeverStarted(words, place->first_flag).empty()) NoteStop(read.error());
         if (read && read->hostfile_unread) hostfile_unread_ = read->hostfile;
         return read ? TakeRead(*read, false, out) : TakeFlags(words, place->first_flag, {}, out);
@@ -444,6 +445,8 @@ class CountReader {
         const std::string inner = read ? read->settings.Value("deepspeed_config_file") : "";
         if (!inner.empty()) walk_.Want(inner);
         if (read && read->cpu) on_cpu_ = "accelerate's --cpu or use_cpu";
+        if (read && read->arguments.procs == ProcsWord::kUnknown)
+          NoteUnknownCounts(words, place->first_flag);
         return read ? TakeRead(read->arguments, true, out)
                     : TakeFlags(words, place->first_flag, {"", "num_processes", true}, out);
       }
@@ -506,9 +509,13 @@ class CountReader {
   }
 
   void NoteUnknownCounts(const std::vector<ShellWord>& words, std::size_t first) {
+    constexpr std::array<std::string_view, 7> kCounts = {
+        "nproc_per_node", "num_processes", "num_gpus", "num_accelerators", "include", "i",
+        "gpu_ids"};
     const std::size_t last = ScriptBehind(words, first);
     for (std::size_t i = first; i < last; ++i) {
-      if (FlagName(words[i].value) == "nproc_per_node") NoteUnknownCount(words, i);
+      if (std::ranges::find(kCounts, FlagName(words[i].value)) != kCounts.end())
+        NoteUnknownCount(words, i);
     }
   }
 
@@ -588,6 +595,7 @@ class CountReader {
 
   // "4", and torchx's "2x4": nodes and processes of each.
   static void TakeOwn(const std::string& value, const OwnLauncher& own, WrittenCounts& out) {
+    if (IsLeftToBash(value)) return;
     const std::size_t by = value.find('x');
     if (by != std::string::npos && !out.nodes) out.nodes = CountOf(value.substr(0, by), 100'000);
     const std::string procs = by == std::string::npos ? value : value.substr(by + 1);
@@ -604,6 +612,7 @@ class CountReader {
       const std::string name = FlagName(words[i].value);
       if (own.sign.ends_with('=') && words[i].value.starts_with(own.sign)) {
         const std::string value = words[i].value.substr(own.sign.size());
+        if (IsLeftToBash(value)) continue;
         if (value.find(',') != std::string::npos) {
           TakeProcs(ProcsWord::kNumber, ItemsOf(value), false, out);
         } else {
@@ -621,9 +630,11 @@ class CountReader {
       const auto value = FixedValue(given, Known());
       const bool procs = name == "nproc_per_node" || name == "num_gpus" || name == "nproc";
       if (procs && !value) NoteUnknownCount(words, i);
+      const bool of_own = !own.procs.empty() && name == own.procs;
+      if (!procs && of_own && (!value || IsLeftToBash(*value))) NoteUnknownCount(words, i);
       if (!value) continue;
       if (procs) TakeProcs(*value, false, out);
-      if (!procs && !own.procs.empty() && name == own.procs) TakeOwn(*value, own, out);
+      if (!procs && of_own) TakeOwn(*value, own, out);
       if (!own.world.empty() && name == own.world) world = CountOf(*value, 1'000'000);
       const bool nodes = name == "nnodes" || name == "num_nodes" || name == "num_machines";
       if (nodes && !out.nodes) out.nodes = CountOf(*value, 100'000);

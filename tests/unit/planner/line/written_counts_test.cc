@@ -57,6 +57,27 @@ TEST(WrittenCounts, DevicesOfAValueThatIsNotKnownAreSaid) {
   EXPECT_EQ(Warning(other, "visible_devices_set"), "");
 }
 
+TEST(WrittenCounts, AListOfDevicesThatIsNotKnownIsNotCounted) {
+  for (const char* flag : {"--include localhost:$X", "--include=\"localhost:$X\"", "-i $X",
+                           "--include localhost:$(python free.py --of 0,1,2,3)"}) {
+    const std::string call = "deepspeed "s + flag + " train.py";
+    for (const std::string& set : {""s, "X=$(python -c 'import f; print(f.free(4, 8))')\n"s}) {
+      EXPECT_EQ(Reading(Line(set + call)), "deepspeed procs=unknown train.py") << set << call;
+      const auto inside = Script(set + call);
+      EXPECT_EQ(Reading(inside), "node") << set << call;
+      EXPECT_NE(Warning(inside, "processes_per_node").find("not known here (-"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(Reading(Line("X=0,1,2; deepspeed --include localhost:$X train.py")),
+            "deepspeed procs=3 train.py");
+  EXPECT_EQ(Reading(Line("deepspeed --include $HOST:0,1 train.py")), "deepspeed procs=2 train.py");
+  EXPECT_EQ(Reading(Line("X=`python free.py 0,1`; accelerate launch --gpu_ids $X train.py")),
+            "accelerate procs=unknown train.py");
+  EXPECT_EQ(Reading(Script("X=$(python -c 'print(\"1,2\")')\n"
+                           "python -m paddle.distributed.launch --gpus $X train.py")),
+            "node");
+}
+
 TEST(WrittenCounts, ADefaultOfDevicesThatIsNotTakenIsNoneOfTheJobs) {
   for (const std::string text :
        {"[ -z \"$CUDA_VISIBLE_DEVICES\" ] && export CUDA_VISIBLE_DEVICES=0,1\n",
