@@ -1,5 +1,8 @@
 #include "planner/line/shell_arithmetic.h"
 
+#include <array>
+#include <span>
+
 #include "common/text.h"
 #include "common/units.h"
 
@@ -7,20 +10,35 @@ namespace launch {
 namespace {
 
 constexpr int kDeepestBracket = 16;
+constexpr std::int64_t kLongestShift = 30;
 constexpr std::int64_t kLargestNumber = 1'000'000'000;
 
+// By the precedence of bash. The part of `?:` that is not taken, and what stands behind a `&&` or
+// `||` that is decided, has to be known too.
 class Arithmetic {
  public:
   Arithmetic(std::string_view text, const KnownVariables& known) : text_(text), known_(known) {}
 
   std::optional<std::int64_t> Value() {
-    const auto value = Sum();
+    const auto value = Choice();
     Blanks();
     return at_ == text_.size() ? value : std::nullopt;
   }
 
  private:
   using Number = std::optional<std::int64_t>;
+  // Operators of one level, each before those that it begins with.
+  using Operators = std::span<const std::string_view>;
+
+  static constexpr std::array<std::string_view, 1> kOr = {"||"};
+  static constexpr std::array<std::string_view, 1> kAnd = {"&&"};
+  static constexpr std::array<std::string_view, 2> kEqual = {"==", "!="};
+  static constexpr std::array<std::string_view, 4> kCompare = {"<=", ">=", "<", ">"};
+  static constexpr std::array<std::string_view, 2> kShift = {"<<", ">>"};
+  static constexpr std::array<std::string_view, 2> kSum = {"+", "-"};
+  static constexpr std::array<std::string_view, 3> kProduct = {"*", "/", "%"};
+  static constexpr std::array<Operators, 7> kLevels = {kOr,    kAnd, kEqual,  kCompare,
+                                                       kShift, kSum, kProduct};
 
   void Blanks() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -31,38 +49,81 @@ class Arithmetic {
     ++at_;
     return true;
   }
+  // The operator at hand, where it is one of those; empty: it is none, or assigns.
+  std::string_view TakeOneOf(Operators operators) {
+    Blanks();
+    const std::string_view rest = text_.substr(at_);
+    for (const std::string_view one : operators) {
+      if (!rest.starts_with(one)) continue;
+      const std::string_view behind = rest.substr(one.size());
+      // "<<" is no "<", "**" and "++" are not known, "<<=" and "+=" assign.
+      const bool longer = one.size() == 1 && !behind.empty() && behind[0] == one[0];
+      const bool assigns = !one.ends_with('=') && behind.starts_with('=');
+      if (longer || assigns) return {};
+      at_ += one.size();
+      return one;
+    }
+    return {};
+  }
   static Number Bounded(std::int64_t value) {
     return value >= -kLargestNumber && value <= kLargestNumber ? Number(value) : std::nullopt;
   }
 
-  Number Sum() {
-    Number left = Product();
+  // "G < 8 ? G : 8"
+  Number Choice() {
+    if (++level_ > kDeepestBracket) return std::nullopt;
+    Number value = Level(0);
+    if (value && Take('?')) {
+      const Number yes = Choice();
+      const Number no = yes && Take(':') ? Choice() : std::nullopt;
+      value = !no ? std::nullopt : *value != 0 ? yes : no;
+    }
+    --level_;
+    return value;
+  }
+
+  // From the left to the right.
+  Number Level(std::size_t level) {
+    if (level == kLevels.size()) return Factor();
+    Number left = Level(level + 1);
     while (left) {
-      const bool plus = Take('+');
-      if (!plus && !Take('-')) break;
-      const Number right = Product();
-      left = right ? Bounded(plus ? *left + *right : *left - *right) : std::nullopt;
+      const std::string_view op = TakeOneOf(kLevels[level]);
+      if (op.empty()) break;
+      const Number right = Level(level + 1);
+      left = right ? Applied(op, *left, *right) : std::nullopt;
     }
     return left;
   }
 
-  Number Product() {
-    Number left = Factor();
-    while (left) {
-      const char op = Take('*') ? '*' : Take('/') ? '/' : Take('%') ? '%' : '\0';
-      if (op == '\0') break;
-      const Number right = Factor();
-      if (!right || (op != '*' && *right == 0)) return std::nullopt;
-      left = op == '*' ? Bounded(*left * *right) : op == '/' ? *left / *right : *left % *right;
+  static Number Applied(std::string_view op, std::int64_t left, std::int64_t right) {
+    if (op == "||") return left != 0 || right != 0;
+    if (op == "&&") return left != 0 && right != 0;
+    if (op == "==") return left == right;
+    if (op == "!=") return left != right;
+    if (op == "<=") return left <= right;
+    if (op == ">=") return left >= right;
+    if (op == "<") return left < right;
+    if (op == ">") return left > right;
+    if (op == "+") return Bounded(left + right);
+    if (op == "-") return Bounded(left - right);
+    if (op == "*") return Bounded(left * right);
+    if (op == "/" || op == "%") {
+      if (right == 0) return std::nullopt;
+      return op == "/" ? left / right : left % right;
     }
-    return left;
+    if (left < 0 || right < 0 || right > kLongestShift) return std::nullopt;
+    return Bounded(op == "<<" ? left << right : left >> right);
   }
 
   Number Factor() {
-    if (Take('(')) {
+    if (Take('!')) {
       if (++level_ > kDeepestBracket) return std::nullopt;
-      const Number inner = Sum();
+      const Number value = Factor();
       --level_;
+      return value ? Number(*value == 0) : std::nullopt;
+    }
+    if (Take('(')) {
+      const Number inner = Choice();
       return Take(')') ? inner : std::nullopt;
     }
     Blanks();

@@ -1,4 +1,4 @@
-// Sums, products and brackets of bash's $((...)).
+// Sums, products, comparisons and choices of bash's $((...)).
 #pragma once
 
 #include <cstdint>

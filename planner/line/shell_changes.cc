@@ -28,6 +28,23 @@ void TakeNames(std::string_view text, const std::function<void(std::string_view)
   }
 }
 
+// "N=4", "N+=1", "N++"; not "N>=4".
+bool Writes(std::string_view arithmetic) {
+  if (arithmetic.find("++") != std::string_view::npos ||
+      arithmetic.find("--") != std::string_view::npos) {
+    return true;
+  }
+  for (std::size_t at = arithmetic.find('='); at != std::string_view::npos;
+       at = arithmetic.find('=', at + 1)) {
+    const std::string_view before = arithmetic.substr(0, at);
+    const bool shifts = before.ends_with("<<") || before.ends_with(">>");
+    const bool compares = !before.empty() && !shifts &&
+                          std::string_view("<>!=").find(before.back()) != std::string_view::npos;
+    if (!compares && !arithmetic.substr(at + 1).starts_with('=')) return true;
+  }
+  return false;
+}
+
 // `read "$X"`, `unset ${X}`
 bool ExpandsInName(const ShellWord& word) {
   return word.raw.find_first_of("$`") != std::string::npos;
@@ -66,9 +83,7 @@ std::vector<std::string> NamesChanged(const ShellCommand& command) {
   if (arithmetic) {
     bool writes = false;
     for (std::size_t i = at; i < command.words.size(); ++i) {
-      const std::string& word = command.words[i].raw;
-      writes = writes || word.find('=') != std::string::npos ||
-               word.find("++") != std::string::npos || word.find("--") != std::string::npos;
+      writes = writes || Writes(command.words[i].raw);
     }
     for (std::size_t i = at; i < command.words.size() && writes; ++i)
       TakeNames(command.words[i].raw, take);

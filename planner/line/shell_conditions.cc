@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/units.h"
+#include "planner/line/shell_arithmetic.h"
 
 namespace launch {
 namespace {
@@ -70,6 +71,13 @@ std::optional<bool> TestValue(const ShellCommand& command, const KnownVariables&
   if (command.words.size() == first + 1 &&
       (command.words[first].raw == "true" || command.words[first].raw == "false")) {
     return command.words[first].raw == "true";
+  }
+  // "((N > 1))" is one word.
+  const std::string_view whole =
+      command.words.size() == first + 1 ? std::string_view(command.words[first].raw) : "";
+  if (whole.starts_with("((") && whole.ends_with("))")) {
+    const auto number = ArithmeticValue(whole.substr(2, whole.size() - 4), known);
+    return number ? std::optional(*number != 0) : std::nullopt;
   }
   const auto words = TestWords(command);
   if (!words) return std::nullopt;

@@ -809,8 +809,11 @@ void ShellWalk::FromTexts(const std::vector<ShellWord>& words) {
   if (words.empty() || words[0].value == "echo" || words[0].value == "printf") return;
   const bool here = words[0].value == "eval";
   for (const ShellWord& word : words) {
-    if (AssignmentOf(word) || word.value.find(' ') == std::string::npos || !nested_.Has(word.value))
+    const bool arithmetic = word.raw.starts_with("((");
+    if (arithmetic || AssignmentOf(word) || word.value.find(' ') == std::string::npos ||
+        !nested_.Has(word.value)) {
       continue;
+    }
     std::optional<Outside> outside;
     if (!here && copies_ < kMostCopies) {
       outside = Outside{known_, place_};

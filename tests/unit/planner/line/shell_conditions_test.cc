@@ -221,5 +221,32 @@ TEST(ShellConditions, ALauncherThatIsRuledOutForSureDoesNotCount) {
   EXPECT_FALSE(ReadLaunchLine("bash t.sh", options));
 }
 
+TEST(ShellConditions, ChoicesAndComparisonsOfArithmeticAreMade) {
+  const auto procs = [](const std::string& text) {
+    return Procs("bash t.sh", text + "\ntorchrun --nproc_per_node=$N t.py\n");
+  };
+  for (const auto& [expression, value] : std::vector<std::pair<std::string, int>>{
+           {"G<8?G:8", 4},
+           {"G > 3 ? 2 : 1", 2},
+           {"G == 4 && H != 4 ? 3 : 5", 3},
+           {"(G >= 8 || H <= 16) ? 6 : 7", 6},
+           {"!G ? 1 : H/G", 4},
+           {"G<2?1:G<8?2:3", 2},
+           {"1<<G-1", 8},
+           {"H >> 2", 4},
+           {"1 + G % 3 == 2", 1},
+           // bash gives each of these a value, and nobody here knows it.
+           {"F<8?F:8", 0},
+           {"G**2", 0},
+           {"G<8?G", 0}}) {
+    EXPECT_EQ(procs("G=4; H=16; N=$((" + expression + "))"), value) << expression;
+  }
+  EXPECT_EQ(procs("G=4; if ((G >= 8)); then N=8; else N=$G; fi"), 4);
+  EXPECT_EQ(procs("N=8; if (( N >= 8 && N != 9 )); then mkdir o; fi"), 8) << "compared, not set";
+  EXPECT_EQ(procs("N=8; ((N -= 4))"), 0);
+  EXPECT_EQ(procs("N=8; ((N <<= 1))"), 0);
+  EXPECT_EQ(procs("G=$(nvidia-smi -L | wc -l); N=$((G > 8 ? 8 : G))"), 0) << "the node knows";
+}
+
 }  // namespace
 }  // namespace launch
