@@ -46,6 +46,7 @@ struct LaunchLine {
   // What the line itself asks for; the job's own fields come first.
   ProcsWord procs = ProcsWord::kNone;
   int procs_number = 0;
+  bool procs_sure = false;  // of a text that starts once per node: whatever the node is like
   bool procs_of_all_nodes = false;  // accelerate's --num_processes without --num_machines
   std::optional<int> nodes_min;
   std::optional<int> nodes_max;

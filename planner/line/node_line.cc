@@ -52,11 +52,18 @@ Finding DevicesReplaced(std::optional<int> count, const LaunchLineOptions& optio
                      "leave it out; for particular devices write gpu_ids");
 }
 
+// A number that may not be that of the call: where nobody else wrote one, node_launcher.py compares
+// the two. Of calls one behind the other each gets the number of the plan.
+bool IsHeldToOwnCount(const WrittenCounts& counts, const LaunchLineOptions& options) {
+  return options.gpus_open && counts.procs == ProcsWord::kNumber && counts.doubted;
+}
+
 void TakeCounts(const WrittenCounts& counts, const LaunchLineOptions& options, LaunchLine& line) {
   if (line.procs == ProcsWord::kNone) {
     line.procs = counts.procs;
     line.procs_number = counts.procs_number;
     line.procs_of_all_nodes = counts.total;
+    line.procs_sure = counts.sure;
   }
   if (counts.nodes && *counts.nodes > 1 && !line.nodes_min) {
     line.nodes_min = line.nodes_max = counts.nodes;
@@ -78,6 +85,18 @@ void TakeCounts(const WrittenCounts& counts, const LaunchLineOptions& options, L
                         std::to_string(counts.procs_number) + " processes: each of them gets the " +
                         "number of the plan",
                     "write procs_per_node in the job, or submit a job for each call"));
+  }
+  const bool beside = line.procs == ProcsWord::kNumber && counts.procs == ProcsWord::kNumber &&
+                      !counts.count_unknown.empty();
+  if (beside) {
+    line.warnings.push_back(MakeFinding(
+        "processes_per_node", Severity::kWarning,
+        "calls inside run ask for " + std::to_string(counts.procs_number) +
+            " processes and for a number that is not known here (" + counts.count_unknown + "): " +
+            (IsHeldToOwnCount(counts, options)
+                 ? "one that asks for another number than the plan's stops"
+                 : "each of them gets the number of the plan"),
+        "write procs_per_node in the job, or submit a job for each call"));
   }
   line.visible_devices = counts.devices;
   const bool of_programs = counts.program_sets_devices && !counts.launcher;
@@ -484,6 +503,8 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
     // The call inside knows: a number of its own is not replaced by one that nobody wrote.
     if (options.gpus_open) line.shell = "export LAUNCH_OPEN_COUNT=1\n" + line.shell;
   }
+  if (!own && IsHeldToOwnCount(counts, options))
+    line.shell = "export LAUNCH_OPEN_COUNT=1\n" + line.shell;
   if (options.gpus_open && !options.procs_written) {
     for (Finding& note : OpenCountNotes(line.procs, LauncherKind::kNode))
       line.warnings.push_back(std::move(note));

@@ -119,6 +119,9 @@ class CountReader {
       counts.procs_number /= *counts.nodes;
     }
     counts.called = some(calls_) || some(assigned_) || some(served_);
+    const bool one = some(calls_) && !some(served_) && !counts.other_procs;
+    counts.sure = one && !doubted_ && count_unknown_.empty();
+    counts.doubted = one && doubted_ && (count_unknown_.empty() || !reached_);
     counts.launcher = launcher_seen_;
     counts.refused = refused_;
     counts.stops = stops_;
@@ -166,6 +169,7 @@ class CountReader {
     const bool written = FromCall(words, one);
     if (written) Merge(one, IsServer(words) ? served_ : calls_);
     called = written || called || IsTold(command);
+    if (called) NoteDoubt(command, written);
     NoteRefused(words, called);
     if (called) NoteDeepspeed(words);
     NoteDevices(command, called);
@@ -242,6 +246,17 @@ class CountReader {
   static void TakeDeviceList(const WrittenCounts& one, WrittenCounts& out) {
     out.devices = one.devices;
     out.device_list = one.device_list;
+  }
+
+  // What the text shows of a call may not be what it gets: a branch, a file that it sources.
+  void NoteDoubt(const ShellCommand& command, bool one_value) {
+    const bool differs = std::ranges::any_of(command.words, [this](const ShellWord& word) {
+      return word.raw.find('$') != std::string::npos &&
+             NamesOneThat(word.raw,
+                          [this](std::string_view name) { return walk_.MayDiffer(name); });
+    });
+    doubted_ = doubted_ || !one_value || differs || walk_.maybe();
+    reached_ = reached_ || !walk_.maybe();
   }
 
   // "NODE_RANK=0", not `NODE_RANK=$SLURM_NODEID` nor what stands in a branch.
@@ -711,6 +726,8 @@ class CountReader {
   std::string flag_unknown_;
   std::string count_unknown_;
   std::string told_program_;
+  bool doubted_ = false;          // one of the calls
+  bool reached_ = false;          // one of the calls, whatever the node is like
   bool choosing_ = false;         // the call is read with one of several values
   const std::string told_procs_;  // by the job
   const std::vector<int> gpu_ids_;
@@ -742,6 +759,7 @@ WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& optio
   all.Walk(script);
   if (!all.launcher_seen() || decided.launcher_seen()) {
     WrittenCounts open = all.Counts();
+    open.doubted = open.doubted || std::exchange(open.sure, false);
     if (!counts.python.empty()) open.python = std::move(counts.python);
     return open;
   }
@@ -751,7 +769,11 @@ WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& optio
   // the shell that it was tried in.
   const bool ruled_out = std::ranges::all_of(
       all.naming(), [&](const std::string& command) { return sure.skipped().contains(command); });
-  if (!sure.naming().empty() || !ruled_out) return all.Counts();
+  if (!sure.naming().empty() || !ruled_out) {
+    counts = all.Counts();
+    counts.doubted = counts.doubted || std::exchange(counts.sure, false);
+    return counts;
+  }
   counts = sure.Counts();
   counts.none_reached = true;
   return counts;

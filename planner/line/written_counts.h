@@ -31,8 +31,13 @@ struct WrittenCounts {
   std::optional<int> devices;  // CUDA_VISIBLE_DEVICES of the call, as a count
   std::string device_list;     // the same as written; empty: it is not known
   bool called = false;         // a launcher with a count or devices
-  bool launcher = false;       // a launcher is called, whatever it asks for
-  bool none_reached = false;   // the text's own values rule its launchers out
+  // Every call is reached, and its count is that of the text whatever the node is like.
+  bool sure = false;
+  // Its calls may ask for another number: the one here is what the text alone shows, or that of one
+  // branch beside one that is not known.
+  bool doubted = false;
+  bool launcher = false;      // a launcher is called, whatever it asks for
+  bool none_reached = false;  // the text's own values rule its launchers out
   // Devices of a launcher and of what runs in the background beside it, whose own stay as written.
   std::set<std::int64_t> together;
   bool sets_devices = false;          // the text gives it a value, known or not

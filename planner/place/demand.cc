@@ -78,7 +78,8 @@ Result<int> ProcessesOf(const LaunchLine& line, const Demand& demand) {
 // Ranks beyond the GPUs of a node would look for devices that are not there.
 Result<void> CheckRanksAndGpus(const JobSpec& spec, const LaunchLine& line, const Demand& demand) {
   if (!spec.gpus_written || spec.procs_per_node || line.procs != ProcsWord::kNumber) return {};
-  if (line.start != StartKind::kDirect || !demand.procs_per_node) return {};
+  const bool certain = line.start == StartKind::kDirect || line.procs_sure;
+  if (!certain || !demand.procs_per_node) return {};
   for (const GpuAlternative& alternative : demand.alternatives) {
     if (*demand.procs_per_node <= alternative.count) continue;
     return Contradiction("run starts " + std::to_string(*demand.procs_per_node) +

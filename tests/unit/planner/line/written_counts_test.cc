@@ -78,6 +78,52 @@ TEST(WrittenCounts, AListOfDevicesThatIsNotKnownIsNotCounted) {
             "node");
 }
 
+// The call inside compares its number with the plan's.
+bool IsHeld(const Result<LaunchLine>& line) {
+  return line && line->shell.starts_with("export LAUNCH_OPEN_COUNT=1\n");
+}
+
+TEST(WrittenCounts, ANumberThatMayBeAnotherIsComparedWhereItIsUsed) {
+  const std::string call = "torchrun --nproc_per_node ${NPROC:-8} train.py\n";
+  for (const std::string& text :
+       {"[ -f ~/train.env ] && source ~/train.env\n" + call, "source \"$1\"\n" + call,
+        "if [ \"$DEBUG\" ]; then NPROC=8; fi\n" + call,
+        "if [ \"$DDP\" ]; then torchrun --nproc_per_node 8 a.py; else python a.py; fi"s}) {
+    const auto line = Script(text);
+    EXPECT_EQ(Reading(line), "node procs=8") << text;
+    EXPECT_TRUE(IsHeld(line)) << text;
+    JobSpec told;
+    told.gpus_written = true;
+    told.gpus = {{"", 8}};
+    EXPECT_FALSE(IsHeld(Script(text, told))) << "the job says the number: " << text;
+  }
+  for (const std::string& text :
+       {call, "source ~/train.env\ntorchrun --nproc_per_node 8 train.py\n"s,
+        "if [ \"$A\" ]; then torchrun --nproc_per_node 8 a.py; else torchrun --nproc_per_node 4 "
+        "a.py; fi"s}) {
+    const auto line = Script(text);
+    EXPECT_EQ(Reading(line), "node procs=8") << text;
+    EXPECT_FALSE(IsHeld(line)) << text;
+  }
+}
+
+TEST(WrittenCounts, ANumberOfOneBranchIsNotThatOfTheOther) {
+  const auto line = Script(
+      "if [ \"$MODE\" = ddp ]; then\n  torchrun --nproc_per_node 4 train.py\nelse\n"
+      "  accelerate launch --num_processes $N train.py\nfi\n");
+  EXPECT_EQ(Reading(line), "node procs=4");
+  EXPECT_TRUE(IsHeld(line));
+  EXPECT_EQ(Warning(line, "processes_per_node"),
+            "calls inside run ask for 4 processes and for a number that is not known here "
+            "(--num_processes $N): one that asks for another number than the plan's stops");
+  const auto both = Script(
+      "torchrun --nproc_per_node 4 train.py\n"
+      "accelerate launch --num_processes $(python count.py) eval.py\n");
+  EXPECT_FALSE(IsHeld(both)) << "the second would stop when the first has trained";
+  EXPECT_NE(Warning(both, "processes_per_node").find("each of them gets the number of the plan"),
+            std::string::npos);
+}
+
 TEST(WrittenCounts, ADefaultOfDevicesThatIsNotTakenIsNoneOfTheJobs) {
   for (const std::string text :
        {"[ -z \"$CUDA_VISIBLE_DEVICES\" ] && export CUDA_VISIBLE_DEVICES=0,1\n",

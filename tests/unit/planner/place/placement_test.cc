@@ -213,6 +213,27 @@ TEST(Place, MoldableJobsTakeAsManyNodesAsAreFree) {
   EXPECT_FALSE(Place(job, offers));
 }
 
+TEST(Place, MoreProcessesThanGpusAreRefusedWhereTheTextIsSureOfThem) {
+  const std::vector<NodeInventory> nodes = {H100("a", 8)};
+  const auto error = [&](const std::string& run, std::optional<int> procs = std::nullopt) {
+    JobSpec job = GpuJob(8, "", 1, run);
+    job.procs_per_node = procs;
+    return ErrorOf(PlanOn(job, nodes));
+  };
+  for (const char* run : {"torchrun --nproc_per_node=16 t.py",
+                          "set -e; mkdir -p o && torchrun --nproc_per_node=16 t.py | tee log"}) {
+    EXPECT_TRUE(Contains(error(run), "run starts 16 processes on a node, and gpus asks for 8"))
+        << run << error(run);
+    EXPECT_EQ(error(run, 16), "") << run;
+  }
+  for (const char* run :
+       {"set -e; mkdir o; torchrun --nproc_per_node=8 t.py | tee log",
+        "if [ $CPU ]; then torchrun --nproc_per_node=16 t.py; else python t.py; fi",
+        "source n.sh; torchrun --nproc_per_node=${N:-16} t.py"}) {
+    EXPECT_EQ(error(run), "") << run;
+  }
+}
+
 TEST(Place, SpreadsATotalOverAsFewNodesAsPossible) {
   const std::vector<NodeInventory> nodes = {H100("a", 4), H100("b", 4), H100("c", 4)};
   JobSpec job = Job();
