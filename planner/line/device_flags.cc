@@ -18,7 +18,7 @@ struct DeviceFlag {
 };
 
 // kEither: a number is a count, numbers with commas are devices.
-constexpr std::array<DeviceFlag, 14> kDeviceFlags = {{
+constexpr std::array<DeviceFlag, 17> kDeviceFlags = {{
     {"gpus", Means::kEither},
     {"devices", Means::kEither},
     {"gpu", Means::kDevices},
@@ -28,6 +28,9 @@ constexpr std::array<DeviceFlag, 14> kDeviceFlags = {{
     {"device", Means::kDevices},
     {"device_ids", Means::kDevices},
     {"cuda_device", Means::kDevices},
+    {"cuda", Means::kDevices},
+    {"gpuid", Means::kDevices},
+    {"device_id", Means::kDevices},
     {"num_gpus", Means::kCount},
     {"n_gpus", Means::kCount},
     {"n_gpu", Means::kCount},
@@ -104,10 +107,28 @@ std::optional<int> CountOf(const Setting& one) {
   return static_cast<int>(*number);
 }
 
+std::string_view WithoutCuda(std::string_view value) {
+  if (value.starts_with("cuda:")) value.remove_prefix(5);
+  return value;
+}
+
 }  // namespace
 
+std::optional<GivenDevice> DeviceGivenIn(const std::vector<ShellWord>& words) {
+  constexpr std::string_view kOfLists = "0123456789,";
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto setting = SettingAt(words, i);
+    if (!setting || MeaningOf(*setting) != Means::kDevices) continue;
+    const std::string_view value = WithoutCuda(setting->value);
+    const bool numbers =
+        !value.empty() && value.find_first_not_of(kOfLists) == std::string_view::npos;
+    if (numbers || value.starts_with('$')) return GivenDevice{setting->shown, std::string(value)};
+  }
+  return std::nullopt;
+}
+
 std::optional<int> DevicesInList(std::string_view value) {
-  if (value.starts_with("cuda:")) value.remove_prefix(5);
+  value = WithoutCuda(value);
   if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
   int count = 0;
   while (!value.empty()) {

@@ -23,4 +23,14 @@ std::optional<int> DevicesInList(std::string_view value);
 // the script is known to be of it; other flags and words tell as well.
 std::optional<NamedDevices> DevicesNamedIn(const std::vector<ShellWord>& arguments, bool lightning);
 
+// "--device cuda:$g" and its "$g".
+struct GivenDevice {
+  std::string shown;
+  std::string value;
+};
+
+// What the words of a program say by a flag for the numbers of devices, also where only the rounds
+// of a loop have a value for it; not a name like "cpu".
+std::optional<GivenDevice> DeviceGivenIn(const std::vector<ShellWord>& words);
+
 }  // namespace launch

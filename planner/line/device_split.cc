@@ -11,6 +11,7 @@
 
 #include "common/units.h"
 #include "planner/line/called_script.h"
+#include "planner/line/device_flags.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/shell_functions.h"
@@ -112,6 +113,7 @@ struct Use {
   std::string assignment;
   std::string value;  // as written, in a function with the words of its call
   bool devices = false;
+  bool by_flag = false;  // not by its environment
   bool maybe = false;    // the text may not come to it
   bool follows = false;  // the arguments of the function that it stands in
   std::optional<std::uint64_t> numbers = {};
@@ -354,8 +356,9 @@ class SplitReader {
     }
   }
 
-  // Devices that were exported before, for a program that may use them: `nvidia-smi dmon &` and
-  // `gzip log &` may use none.
+  // Devices that flags of a program of Python name (`--device cuda:$g`), among several that were
+  // exported or all; else those that were exported before, for a program that may use them:
+  // `nvidia-smi dmon &` and `gzip log &` may use none.
   void AddExported(const ShellCommand& command, std::size_t first, bool background) {
     const std::string& word = command.words[first].raw;
     const bool trains = CallsPython(command) || !ShellScriptOf(command).empty();
@@ -363,7 +366,17 @@ class SplitReader {
     const auto set = std::find_if(blocks_.rbegin(), blocks_.rend(), [](const OpenBlock& block) {
       return block.exported.has_value();
     });
-    if (set != blocks_.rend()) Add(*set->exported, background, !trains);
+    const bool one = set != blocks_.rend() && set->exported->value.find(',') == std::string::npos;
+    const auto given = one || !CallsPython(command) ? std::nullopt : DeviceGivenIn(command.words);
+    if (given) {
+      Add({.assignment = given->shown,
+           .value = WithoutBraces(Unquoted(given->value)),
+           .devices = true,
+           .by_flag = true},
+          background);
+    } else if (set != blocks_.rend()) {
+      Add(*set->exported, background, !trains);
+    }
   }
 
   // `parallel -j4 CUDA_VISIBLE_DEVICES={%} ...`, `xargs -P4 -I{} ... CUDA_VISIBLE_DEVICES={} ...`
@@ -538,6 +551,7 @@ class SplitReader {
     }
     if (!found_ || (use.devices && !split_.by_devices)) split_.assignment = use.assignment;
     split_.by_devices = split_.by_devices || use.devices;
+    split_.by_flags = split_.by_flags || use.by_flag;
     split_.maybe = (!found_ || split_.maybe) && maybe;
     found_ = true;
   }
@@ -564,10 +578,21 @@ std::optional<DeviceSplit> DeviceSplitOf(const ShellScript& script) {
   return SplitReader().Read(script.commands);
 }
 
+int GpusOf(const DeviceSplit& split) {
+  if (split.devices.empty()) return 0;
+  return split.by_flags ? *split.devices.rbegin() + 1 : static_cast<int>(split.devices.size());
+}
+
 std::string HintInsteadOfSplit(const DeviceSplit& split) {
   if (!split.by_devices) {
     return "write the command of one rank: launch sets RANK, WORLD_SIZE and LOCAL_RANK; "
            "procs_per_node: 1 starts the text once as it is";
+  }
+  if (split.by_flags) {
+    const std::string gpus = GpusOf(split) > 0 ? std::to_string(GpusOf(split)) : "N";
+    return "write gpus: " + gpus +
+           " and procs_per_node: 1 to start the text once as it is; or submit a job for each "
+           "program (array: or sweep:)";
   }
   std::string ids;
   for (const int device : split.devices) ids += (ids.empty() ? "" : ", ") + std::to_string(device);

@@ -11,11 +11,16 @@
 namespace launch {
 
 struct DeviceSplit {
-  std::string assignment;   // of one program, as written: "CUDA_VISIBLE_DEVICES=$i", "RANK=1"
+  // Of one program, as written: "CUDA_VISIBLE_DEVICES=$i", "RANK=1", "--device cuda:$i".
+  std::string assignment;
   std::set<int> devices;    // of all programs; empty: they are not written out
   bool by_devices = false;  // not by ranks alone
+  bool by_flags = false;    // the devices are places among those that the programs see
   bool maybe = false;       // the text may not come to it, or they may share a device
 };
+
+// GPUs that the programs need together; 0: not known.
+int GpusOf(const DeviceSplit& split);
 
 // Not one program behind the other, nor programs that share a device.
 std::optional<DeviceSplit> DeviceSplitOf(const ShellScript& script);

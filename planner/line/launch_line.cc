@@ -270,10 +270,12 @@ class LineReader {
                       split->assignment + "), and every process of the job would do so",
                   HintInsteadOfSplit(*split));
     }
+    if (split->by_flags && GpusOf(*split) > 1)
+      line.named_devices = NamedDevices{split->assignment, GpusOf(*split)};
     if (options_.gpus_open && split->devices.size() > 1 && line.procs == ProcsWord::kNone) {
       line.procs = ProcsWord::kNumber;
       line.procs_number = 1;
-      line.visible_devices = static_cast<int>(split->devices.size());
+      line.visible_devices = GpusOf(*split);
       line.read.push_back(split->assignment + ": the text starts a program for each GPU itself");
     }
     return {};

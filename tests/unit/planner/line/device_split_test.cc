@@ -151,6 +151,53 @@ TEST(DeviceSplit, WhatMayNotBeReachedIsSaidAndNotRefused) {
   }
 }
 
+TEST(DeviceSplit, DevicesByFlagsOfTheProgramsAreDividedToo) {
+  for (const char* text : {"for g in 0 1 2 3; do python t.py --device cuda:$g & done; wait",
+                           "for g in $(seq 0 3); do\n  python eval.py --gpu_id=$g --shard $g > "
+                           "l.$g 2>&1 &\ndone\nwait",
+                           "python a.py --gpu 2 &\npython b.py --gpu 3",
+                           "python a.py device=cuda:0 & python b.py device=cuda:3 & wait",
+                           "export CUDA_VISIBLE_DEVICES=0,1,2,3\nfor g in 0 1 2 3; do python t.py "
+                           "--cuda $g & done; wait"}) {
+    const auto split = SplitOf(text);
+    ASSERT_TRUE(split) << text;
+    EXPECT_FALSE(split->maybe) << text;
+    EXPECT_TRUE(split->by_flags) << text;
+    EXPECT_EQ(GpusOf(*split), 4) << text;
+  }
+  for (const char* text :
+       {"for g in 0 1; do python t.py --device cuda:$g; done",
+        "for s in 1 2; do python t.py --device cuda:0 --seed $s & done; wait",
+        "for s in 1 2; do python t.py --device $DEVICE --seed $s & done; wait",
+        "for s in 1 2; do python t.py --device cpu --seed $s & done; wait",
+        "python a.py --gpu 0 &\nwait\npython b.py --gpu 1",
+        "export CUDA_VISIBLE_DEVICES=1; python a.py --gpu 0 &\npython b.py --gpu 0 & wait",
+        "for g in 0 1; do echo --gpu $g & done; wait"}) {
+    EXPECT_FALSE(SplitOf(text)) << text;
+  }
+  // Places within a single device: what is exported tells them apart.
+  const auto exported = SplitOf(
+      "for i in 0 1; do export CUDA_VISIBLE_DEVICES=$i; python t.py --device cuda:0 & done; wait");
+  ASSERT_TRUE(exported);
+  EXPECT_FALSE(exported->by_flags);
+}
+
+TEST(DeviceSplit, DevicesByFlagsAreAskedForOnce) {
+  const std::string run = "for g in 2 3; do python t.py --device cuda:$g & done; wait";
+  const auto refused = Read(JobOf(run, 4));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("(--device cuda:$g)"), std::string::npos);
+  EXPECT_NE(refused.error().hint.find("gpus: 4 and procs_per_node: 1"), std::string::npos)
+      << refused.error().hint;
+  const auto open = Read(JobOf(run, 0));
+  ASSERT_TRUE(open);
+  EXPECT_EQ(open->visible_devices, 4) << "cuda:3 is the fourth of them";
+  EXPECT_EQ(open->procs_number, 1);
+  const auto fewer = Read(JobOf(run, 1));
+  ASSERT_TRUE(fewer && fewer->named_devices);
+  EXPECT_EQ(fewer->named_devices->count, 4) << "said where the job has fewer";
+}
+
 TEST(DeviceSplit, AHostileTextIsReadSoon) {
   std::string text = "f() {\n";
   for (int i = 0; i < 64; ++i) text += "CUDA_VISIBLE_DEVICES=$1 a" + std::to_string(i) + " &\n";
