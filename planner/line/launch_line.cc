@@ -76,6 +76,7 @@ class LineReader {
       LAUNCH_RETURN_IF_ERROR(CheckTrainsHere(script_, counts.scripts));
       LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script_, counts.scripts));
     }
+    if (open) LAUNCH_RETURN_IF_ERROR(CheckStartsHere(counts));
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
     if (counts.none_reached)
       plain.read.emplace_back("the launcher in it is behind conditions that do not hold");
@@ -105,6 +106,7 @@ class LineReader {
     }
     if (!own && !counts.told_program.empty())
       own = OwnProcesses{.why = counts.told_program + ": it starts its processes itself"};
+    if (!own) own = SpreadsOneModel(plain, habits, options_.files);
     if (open && own) {
       if (own->one_rank) {
         return Fail(ErrorCode::kInvalidArgument,
@@ -121,8 +123,11 @@ class LineReader {
         line.nodes_min = line.nodes_max = own->nodes;
       TakeProgramDevices(counts, line);
       if (options_.gpus_open && own->one_process && !line.visible_devices)
-        line.visible_devices = DevicesNamedAmong(counts);
+        line.visible_devices =
+            own->devices ? std::optional(own->devices->count) : DevicesNamedAmong(counts);
+      if (own->devices) line.named_devices = own->devices;
       if (auto clusters = SeveralRayClusters(*own)) line.warnings.push_back(std::move(*clusters));
+      if (auto finding = MaySubmit(plain, habits)) line.warnings.push_back(std::move(*finding));
       return line;
     }
     if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
@@ -201,6 +206,21 @@ class LineReader {
                            ", and another program of run reads its rank: run is started once "
                            "per rank, and each of them starts those processes",
                        "make a job of its own of it (depends_on), or write procs_per_node: 1");
+  }
+
+  // `python launch.py --ip_config hosts.txt ... "python train.py"` goes over ssh to the hosts.
+  static Result<void> CheckStartsHere(const WrittenCounts& counts) {
+    for (const PythonCall& call : counts.python) {
+      const std::string flag = call.maybe ? std::string() : HostsOfCommand(call.words);
+      if (flag.empty()) continue;
+      return Fail(ErrorCode::kUnimplemented,
+                  "run: " + flag +
+                      " and a command behind it: the program starts the command on those hosts by "
+                      "ssh, out of launch's reach",
+                  "write the command itself: launch starts run on every node of the job, with "
+                  "NODE_RANK, LAUNCH_NODE_IPS and MASTER_ADDR");
+    }
+    return {};
   }
 
   // By flags of a Python program that drives all its devices: "--gpu_ids 0,1,2,3".
@@ -428,7 +448,7 @@ class LineReader {
     prefix_.ReadPreparation(script_, main_);
     const std::string prefix = prefix_.Assignments(parts_);
     const std::vector<ShellWord>& words = Main().words;
-    LAUNCH_ASSIGN_OR_RETURN(const LauncherArguments arguments, ReadFlags(place));
+    LAUNCH_ASSIGN_OR_RETURN(LauncherArguments arguments, ReadFlags(place));
     if (prefix_.sets_path() && place.launcher.launcher.find('/') == std::string::npos &&
         place.launcher.interpreter.empty() && !arguments.no_python) {
       return Fail(ErrorCode::kUnimplemented,
@@ -472,6 +492,7 @@ class LineReader {
       word.value = std::move(*value);
       word.fixed = true;
     }
+    if (place.kind == LauncherKind::kTorchrun) TakeDrivenDevices(arguments);
     line_.shell = prefix_.preparation() + prefix + "exec " +
                   CommandOf(arguments, place.launcher, words[arguments.script], behind);
     // $0 of the text is that of `bash -c`, by which scripts know where they stand.
@@ -487,6 +508,21 @@ class LineReader {
       line_.read.push_back("interpreter " + place.launcher.interpreter + " of the line");
     }
     return std::move(line_);
+  }
+
+  // `python -m torch.distributed.launch train.py --gpu_ids 0,1,2,3`: one process, as the launcher
+  // starts by itself, whose script drives them. More of them would each take all.
+  void TakeDrivenDevices(LauncherArguments& arguments) {
+    if (arguments.procs != ProcsWord::kNone || options_.procs_written) return;
+    const auto given = DeviceGivenIn(line_.arguments);
+    const auto devices = given ? DevicesInList(given->value) : std::nullopt;
+    if (devices.value_or(1) == 1) return;
+    arguments.procs = line_.procs = ProcsWord::kNumber;
+    arguments.procs_number = line_.procs_number = 1;
+    line_.drives_all_gpus = true;
+    if (options_.gpus_open && !line_.visible_devices) line_.visible_devices = devices;
+    line_.read.push_back("no --nproc-per-node: one process, as torchrun starts by itself, drives " +
+                         given->shown);
   }
 
   // A page's dots, or the launcher once more.

@@ -210,6 +210,32 @@ std::string SubmitterIn(const ShellScript& script) {
   return {};
 }
 
+std::string HostsOfCommand(const std::vector<ShellWord>& words) {
+  constexpr std::array<std::string_view, 7> kHosts = {"ip_config",   "hostfile",  "host_file",
+                                                      "hosts_file",  "hostsfile", "machinefile",
+                                                      "machine_file"};
+  if (words.size() < 3) return {};
+  // Not the text of a flag: `--prompt "python is ..."`.
+  const std::string& before = words[words.size() - 2].value;
+  const bool of_flag = before.starts_with("--") && before.find('=') == std::string::npos;
+  const std::string_view command = words.back().value;
+  const std::string_view first = command.substr(0, command.find(' '));
+  const bool trains = command.find(".py") != std::string_view::npos ||
+                      command.find(" -m ") != std::string_view::npos;
+  if (of_flag || first.size() == command.size() || !trains ||
+      (!IsPython(first) && first != "torchrun")) {
+    return {};
+  }
+  for (const ShellWord& word : words) {
+    if (!word.value.starts_with("--")) continue;
+    const std::string flag = word.value.substr(0, word.value.find('='));
+    std::string name = flag.substr(2);
+    std::ranges::replace(name, '-', '_');
+    if (std::ranges::find(kHosts, name) != kHosts.end()) return flag;
+  }
+  return {};
+}
+
 std::string OnlySubmits(const ShellScript& script) {
   const bool only = !script.compound && std::all_of(script.commands.begin(), script.commands.end(),
                                                     [](const auto& one) { return TrainsNot(one); });

@@ -42,6 +42,10 @@ std::string OnlyDetaches(const ShellScript& script);
 // What is said of it beside a training.
 std::optional<Finding> SubmitsBeside(const ShellScript& script);
 
+// The flag of a program that names a file of hosts and is given the command that it starts on each
+// of them, as one word; empty: none.
+std::string HostsOfCommand(const std::vector<ShellWord>& words);
+
 // What to write instead, for a name that FindRefused gave; empty for another.
 std::string HintInsteadOf(std::string_view program);
 

@@ -7,6 +7,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "planner/line/device_flags.h"
+#include "planner/line/imported_starts.h"
 #include "planner/line/python_words.h"
 #include "planner/line/script_flags.h"
 
@@ -187,12 +188,33 @@ bool Imports(const std::string& squeezed, std::string_view module) {
       });
 }
 
+// transformers puts the layers of one model on all GPUs that the process sees.
+bool SpreadsModel(const std::string& squeezed) {
+  constexpr std::array<std::string_view, 4> kMaps = {"device_map=\"auto\"", "device_map=\"balanced",
+                                                     "\"device_map\":\"auto\"",
+                                                     "device_map=\"sequential\""};
+  return std::ranges::any_of(kMaps, [&](std::string_view map) { return Has(squeezed, map); });
+}
+
+// vLLM's engine, which starts a worker for each of several GPUs.
+bool StartsEngine(const std::string& squeezed) {
+  constexpr std::string_view kSize = "tensor_parallel_size=";
+  const std::size_t at = squeezed.find(kSize);
+  if (at == std::string::npos || !Has(squeezed, "LLM(")) return false;
+  const std::string_view behind = std::string_view(squeezed).substr(at + kSize.size());
+  return !behind.starts_with("1,") && !behind.starts_with("1)") && !behind.starts_with("1\n");
+}
+
 // What makes one process drive every GPU it sees; empty: nothing does. jax takes all of them,
 // unless each process is told its own (jax.distributed.initialize, local_device_ids).
 std::string_view DrivesAllIn(const std::string& squeezed) {
   const bool ranks = Has(squeezed, "Distributed") || Has(squeezed, "init_process_group(") ||
                      Has(squeezed, "LOCAL_RANK");
   if (MakesDataParallel(squeezed) && !ranks) return "nn.DataParallel";
+  const bool told = ranks || Has(squeezed, "\"RANK\"") || Has(squeezed, "Accelerator(") ||
+                    Has(squeezed, "PartialState(");
+  if (!told && SpreadsModel(squeezed)) return "device_map";
+  if (!told && StartsEngine(squeezed)) return "tensor_parallel_size";
   const bool others = ranks || Has(squeezed, "importtorch") || Has(squeezed, "fromtorch") ||
                       Has(squeezed, "horovod");
   if (others) return {};
@@ -212,15 +234,16 @@ ScriptHabits HabitsIn(std::string_view text) {
                                                          "getenv(\"LOCAL_RANK\",-1)",
                                                          "\"RANK\"inos.environ",
                                                          "\"LOCAL_RANK\"inos.environ"};
-  constexpr std::array<std::string_view, 9> kSpawns = {"mp.spawn(",
-                                                       "multiprocessing.spawn(",
-                                                       "xmp.spawn(",
-                                                       "notebook_launcher(",
-                                                       "mp.start_processes(",
-                                                       "multiprocessing.start_processes(",
-                                                       "elastic_launch(",
-                                                       "ray.init(",
-                                                       "init_ray("};
+  constexpr std::array<std::string_view, 10> kSpawns = {"mp.spawn(",
+                                                        "multiprocessing.spawn(",
+                                                        "xmp.spawn(",
+                                                        "notebook_launcher(",
+                                                        "mp.start_processes(",
+                                                        "multiprocessing.start_processes(",
+                                                        "multiprocessing.start_processes\n",
+                                                        "elastic_launch(",
+                                                        "ray.init(",
+                                                        "init_ray("};
   const std::string squeezed = Squeezed(text);
   ScriptHabits habits;
   // A script that only asks, or that has a way without CUDA, keeps the variables of every start.
@@ -258,13 +281,41 @@ ScriptHabits HabitsIn(std::string_view text) {
                      std::any_of(kNccl.begin(), kNccl.end(),
                                  [&](std::string_view what) { return Has(squeezed, what); });
   habits.submits = Has(squeezed, "importsubmitit") && Has(squeezed, "Executor(");
+  habits.submits_always = habits.submits && habits.spawns.empty() && AlwaysSubmits(text);
   habits.sets_devices = Assigns(squeezed, "environ[\"CUDA_VISIBLE_DEVICES\"]=");
   return habits;
 }
 
+namespace {
+
+// What a function of another module does for the script that calls it.
+void TakeImported(std::string_view text, const LaunchLine& line,
+                  const std::map<std::string, std::string>& files, ScriptHabits& habits) {
+  if (!habits.spawns.empty() || habits.takes_ranks || habits.submits) return;
+  const TextsAt texts(files, line.place);
+  for (const ImportedStart& start : ImportedStartsOf(text, line.script)) {
+    for (const std::string& file : start.files) {
+      const std::string* module = texts.Find(file);
+      if (module == nullptr) continue;
+      const std::string_view body = FunctionIn(*module, start.function);
+      const ScriptHabits own = HabitsIn(body);
+      if (habits.spawns.empty()) habits.spawns = own.spawns;
+      const bool submits = Has(*module, "import submitit") && Has(body, "Executor(");
+      habits.submits = habits.submits || submits;
+      habits.submits_always = habits.submits_always || (submits && AlwaysSubmits(body));
+      break;
+    }
+  }
+}
+
+}  // namespace
+
 ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::string>& files) {
   const std::string* text = RunsPython(line) ? TextOf(line, files) : nullptr;
-  return text == nullptr ? ScriptHabits{} : HabitsIn(*text);
+  if (text == nullptr) return {};
+  ScriptHabits habits = HabitsIn(*text);
+  TakeImported(*text, line, files, habits);
+  return habits;
 }
 
 bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::string>& files,
@@ -383,6 +434,9 @@ std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const Script
     }
     if (const std::string count = ValueOf(kRayNodes, word); !count.empty())
       ray_nodes = CountIn(count);
+    // yacs: `NUM_GPUS 8` among the settings behind the flags.
+    if (i > 0 && line.arguments[i - 1].value == "NUM_GPUS" && !habits.spawns.empty())
+      found.count = CountIn(word);
     if (i > 0 && line.arguments[i - 1].value == "-d" && habits.spawns == kEngineLaunch)
       found.count = CountIn(word);
     if (i > 0 && line.arguments[i - 1].value == "-m" && word == "llamafactory.cli") {
@@ -416,17 +470,74 @@ bool NamesSubmitit(const LaunchLine& line) {
 
 }  // namespace
 
+namespace {
+
+// "parallelize=True" and "tensor_parallel_size=4" of "pretrained=m,tensor_parallel_size=4"; empty:
+// there is none.
+std::string ItemOf(std::string_view list, std::string_view begin) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    const std::string_view item = list.substr(0, comma);
+    if (item.starts_with(begin)) return std::string(item);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<OwnProcesses> SpreadsOneModel(const LaunchLine& line, const ScriptHabits& habits,
+                                            const std::map<std::string, std::string>& files) {
+  OwnProcesses found{.count = 1, .one_process = true};
+  const std::string* text = RunsPython(line) ? TextOf(line, files) : nullptr;
+  const bool ranks = text != nullptr && (habits.takes_ranks || Has(*text, "istributed"));
+  // A script that is not at hand may place each of its ranks itself.
+  const bool by_flag = text != nullptr || !line.script.ends_with(".py");
+  if (ranks) return std::nullopt;
+  for (const ShellWord& word : line.arguments) {
+    std::string_view list = word.value;
+    if (list.starts_with('-')) list.remove_prefix(std::min(list.find('='), list.size() - 1) + 1);
+    if (Lower(ItemOf(list, "parallelize=")).ends_with("=true")) found.why = "parallelize=True";
+    const std::string size = ItemOf(list, "tensor_parallel_size=");
+    const auto count = size.empty() ? std::nullopt : CountIn(size.substr(size.find('=') + 1));
+    if (count.value_or(1) == 1) continue;
+    found.why = size;
+    found.devices = NamedDevices{size, *count};
+  }
+  for (const ScriptFlag& flag : ReadScriptFlags(line.arguments)) {
+    const bool size = flag.name == "tensor_parallel_size" || flag.name == "tp_size";
+    const auto count = by_flag && size ? CountIn(flag.value.value_or("")) : std::nullopt;
+    if (count.value_or(1) == 1) continue;
+    found.why = flag.text;
+    found.devices = NamedDevices{flag.text, *count};
+  }
+  if (found.why.empty()) return std::nullopt;
+  const std::string module = ModuleOf(line);
+  const std::string program = !module.empty()        ? module
+                              : !line.script.empty() ? line.script
+                                                     : line.command_word;
+  found.why = (program.empty() ? "the program" : program) + " drives all GPUs from one process (" +
+              found.why + ")";
+  return found;
+}
+
 std::string SubmitsItself(const LaunchLine& line, const ScriptHabits& habits) {
   if (!line.python) return {};
   const auto submits = std::find_if(
       line.arguments.begin(), line.arguments.end(),
       [](const ShellWord& word) { return word.value == "hydra/launcher=submitit_slurm"; });
   if (submits != line.arguments.end()) return submits->value;
-  return habits.submits && NamesSubmitit(line) ? line.script : std::string();
+  return habits.submits && (habits.submits_always || NamesSubmitit(line)) ? line.script
+                                                                          : std::string();
 }
 
 std::optional<Finding> MaySubmit(const LaunchLine& line, const ScriptHabits& habits) {
   if (!line.python || (!habits.submits && !NamesSubmitit(line))) return std::nullopt;
+  for (const ScriptFlag& flag : ReadScriptFlags(line.arguments)) {
+    const std::string value = Lower(flag.value.value_or(""));
+    const bool off = value == "0" || value == "false";
+    if (off && Has(flag.name, "cluster")) return std::nullopt;  // --use-cluster 0
+  }
   return MakeFinding("submits_elsewhere", Severity::kWarning,
                      line.script +
                          " seems to submit jobs to Slurm (submitit), once for each process of "

@@ -22,15 +22,17 @@ struct ScriptHabits {
   // One process that drives every GPU it sees, and knows no ranks: "nn.DataParallel", "jax"; empty:
   // none.
   std::string drives_all;
-  bool takes_ranks = false;   // it names RANK or LOCAL_RANK
-  bool sets_devices = false;  // os.environ["CUDA_VISIBLE_DEVICES"] = ...
-  bool submits = false;       // to Slurm, by way of submitit
-  bool only_nccl = false;     // init_process_group("nccl"), and nothing of gloo or of a choice
+  bool takes_ranks = false;     // it names RANK or LOCAL_RANK
+  bool sets_devices = false;    // os.environ["CUDA_VISIBLE_DEVICES"] = ...
+  bool submits = false;         // to Slurm, by way of submitit
+  bool submits_always = false;  // whatever its flags say
+  bool only_nccl = false;       // init_process_group("nccl"), and nothing of gloo or of a choice
 };
 
 ScriptHabits HabitsIn(std::string_view text);
 
-// Of the script of a line, where its text is at hand.
+// Of the script of a line and of functions that it imports to start its processes, where their
+// texts are at hand.
 ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::string>& files);
 
 // Whether the text of the line's Python script asks its environment for the variable, as far as the
@@ -42,7 +44,8 @@ struct OwnProcesses {
   std::string why;
   std::optional<int> count;  // of one node, where the line names it
   std::optional<int> nodes;
-  bool one_process = false;   // which drives all GPUs
+  bool one_process = false;                  // which drives all GPUs
+  std::optional<NamedDevices> devices = {};  // that this process drives, where the line says it
   bool beside_ranks = false;  // another program of the text takes its place from its environment
   bool ray = false;           // one process asks a Ray cluster for all others
   int ray_nodes = 1;          // that it asks the cluster for
@@ -55,6 +58,11 @@ struct OwnProcesses {
 // A plain command that starts its ranks by itself: by its script's habit, or by flags that are
 // known for it (detectron2's --num-gpus, --multiprocessing-distributed). Absent: it does not.
 std::optional<OwnProcesses> StartsProcesses(const LaunchLine& line, const ScriptHabits& habits);
+
+// A plain command that is told to spread one model over several GPUs (`parallelize=True` of
+// lm_eval, `--tensor-parallel-size 4` of vLLM): the program starts or drives the rest itself.
+std::optional<OwnProcesses> SpreadsOneModel(const LaunchLine& line, const ScriptHabits& habits,
+                                            const std::map<std::string, std::string>& files);
 
 // What makes the program submit jobs to Slurm instead of training: submitit; empty: nothing does.
 std::string SubmitsItself(const LaunchLine& line, const ScriptHabits& habits);

@@ -11,6 +11,7 @@
 #include "planner/line/accelerate_flags.h"
 #include "planner/line/called_script.h"
 #include "planner/line/deepspeed_flags.h"
+#include "planner/line/imported_starts.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/own_launchers.h"
@@ -221,8 +222,17 @@ class CountReader {
       word.value = std::move(*value);
       word.fixed = true;
     }
-    for (const std::string& file : PythonFilesOf(call)) walk_.Want(file, ShellWalk::Kind::kPython);
-    python_.push_back({std::move(call), walk_.place()});
+    for (const std::string& file : PythonFilesOf(call)) WantProgram(file);
+    python_.push_back({std::move(call), walk_.place(), walk_.maybe()});
+  }
+
+  // And the modules of which it calls a function that may start its processes.
+  void WantProgram(const std::string& file) {
+    walk_.Want(file, ShellWalk::Kind::kPython);
+    const std::string* text = walk_.texts().Find(file);
+    if (text == nullptr) return;
+    for (const ImportedStart& start : ImportedStartsOf(*text, file))
+      for (const std::string& module : start.files) walk_.Want(module, ShellWalk::Kind::kPython);
   }
 
   // What a call asks for, beside those before it.

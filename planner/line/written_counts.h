@@ -21,6 +21,7 @@ namespace launch {
 struct PythonCall {
   std::vector<ShellWord> words;
   ShellPlace place;
+  bool maybe = false;  // the text may not come to it
 };
 
 struct WrittenCounts {

@@ -216,5 +216,149 @@ INSTANTIATE_TEST_SUITE_P(
         PublicProgram{
             "many READMEs: a device's number", {}, "python t.py --gpu 2", "plain t.py", true}));
 
+constexpr const char* kSpreads =
+    "from transformers import AutoModelForCausalLM\n"
+    "m = AutoModelForCausalLM.from_pretrained('x', device_map='auto')\n";
+
+// One process that spreads one model over the GPUs.
+INSTANTIATE_TEST_SUITE_P(
+    Spread, PublicPrograms,
+    ::testing::Values(
+        PublicProgram{"EleutherAI/lm-evaluation-harness README",
+                      {},
+                      "lm_eval --model hf --model_args pretrained=m,parallelize=True --tasks a",
+                      "node procs=1"},
+        PublicProgram{"the same with vLLM",
+                      {},
+                      "lm_eval --model vllm --model_args pretrained=m,tensor_parallel_size=4",
+                      "node procs=1 devices=4",
+                      true},
+        PublicProgram{"vllm-project/vllm docs",
+                      {},
+                      "vllm serve m --tensor-parallel-size 4",
+                      "node procs=1 devices=4",
+                      true},
+        PublicProgram{
+            "a model on one GPU", {}, "vllm serve m --tensor-parallel-size 1", "plain", true},
+        PublicProgram{"transformers docs", {{"gen.py", kSpreads}}, "python gen.py", "node procs=1"},
+        PublicProgram{"vllm docs: offline inference",
+                      {{"gen.py", "from vllm import LLM\nm = LLM('x', tensor_parallel_size=4)\n"}},
+                      "python gen.py",
+                      "node procs=1"},
+        PublicProgram{"the same on one GPU",
+                      {{"gen.py", "from vllm import LLM\nm = LLM('x', tensor_parallel_size=1)\n"}},
+                      "python gen.py",
+                      "plain gen.py"},
+        PublicProgram{"tloen/alpaca-lora finetune.py: each rank has a GPU of its own",
+                      {{"t.py",
+                        "device_map = 'auto'\nif int(os.environ.get('WORLD_SIZE', 1)) != 1:\n"
+                        "    device_map = {'': int(os.environ.get('LOCAL_RANK') or 0)}\n"}},
+                      "python t.py",
+                      "plain t.py"},
+        PublicProgram{"ranks of a program with tensor parallelism of its own",
+                      {{"t.py", kRanks}},
+                      "python t.py --tensor_parallel_size 4",
+                      "plain t.py"},
+        PublicProgram{"a script that is not at hand",
+                      {},
+                      "python t.py --tensor_parallel_size 4",
+                      "plain t.py"},
+        PublicProgram{"NVIDIA/pix2pixHD scripts: one process of torch.distributed.launch",
+                      {},
+                      "python -m torch.distributed.launch train.py --gpu_ids 0,1,2,3 --fp16",
+                      "torchrun procs=1 devices=4 train.py",
+                      true},
+        PublicProgram{"the same in a job with GPUs",
+                      {},
+                      "torchrun train.py --gpu_ids 0,1,2,3",
+                      "torchrun procs=1 train.py"},
+        PublicProgram{"ranks that are told which devices to share",
+                      {},
+                      "torchrun --nproc_per_node 4 train.py --gpu_ids 0,1,2,3",
+                      "torchrun procs=4 train.py"},
+        PublicProgram{"one device", {}, "torchrun train.py --gpu_ids 0", "torchrun train.py"}));
+
+constexpr const char* kSubmitJobs =
+    "import submitit\n\ndef submit_jobs(task, args):\n    if not args.out:\n"
+    "        args.out = 'o'\n    executor = submitit.AutoExecutor(folder=args.out)\n"
+    "    executor.submit(task)\n";
+constexpr const char* kLaunchJob =
+    "import torch\n\ndef launch_job(cfg, init_method, func):\n    if cfg.NUM_GPUS > 1:\n"
+    "        torch.multiprocessing.spawn(\n            run, nprocs=cfg.NUM_GPUS)\n    else:\n"
+    "        func(cfg)\n\ndef other():\n    pass\n";
+constexpr const char* kCallsLaunchJob =
+    "from pkg.utils.misc import launch_job\nlaunch_job(cfg=cfg, init_method=m, func=train)\n";
+constexpr const char* kRefusedSubmit =
+    "refused: run: run.py submits to Slurm, once for each process of the job";
+
+// What a script starts by functions of other modules, and what submits.
+INSTANTIATE_TEST_SUITE_P(
+    Imported, PublicPrograms,
+    ::testing::Values(
+        PublicProgram{"facebookresearch/SlowFast tools/run_net.py",
+                      {{"tools/run_net.py", kCallsLaunchJob}, {"pkg/utils/misc.py", kLaunchJob}},
+                      "python tools/run_net.py --cfg a.yaml NUM_GPUS 8",
+                      "node procs=8"},
+        PublicProgram{"the module beside the script",
+                      {{"run.py", "from misc import (other,\n  launch_job as go)\ngo(cfg)\n"},
+                       {"misc.py", kLaunchJob}},
+                      "python run.py",
+                      "node"},
+        PublicProgram{"a function that is imported and not called",
+                      {{"run.py", "from misc import launch_job\n"}, {"misc.py", kLaunchJob}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"another function of the module",
+                      {{"run.py", "from misc import launch_name\nlaunch_name()\n"},
+                       {"misc.py", std::string(kLaunchJob) + "def launch_name():\n    pass\n"}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"facebookresearch/sam2 training/train.py, its choice",
+                      {{"train.py",
+                        "import submitit\ndef single():\n"
+                        "    runner = torch.multiprocessing.start_processes\n"
+                        "    runner(run, nprocs=n)\ndef main():\n    if use_cluster:\n"
+                        "        e = submitit.AutoExecutor(folder=d)\n    else:\n"
+                        "        single()\n"}},
+                      "python train.py -c a.yaml --use-cluster 0 --num-gpus 8",
+                      "node procs=8"},
+        PublicProgram{"facebookresearch/dinov2 run/train/train.py",
+                      {{"run.py", "from pkg.submit import submit_jobs\nsubmit_jobs(T, args)\n"},
+                       {"pkg/submit.py", kSubmitJobs}},
+                      "python run.py --nodes 4",
+                      kRefusedSubmit},
+        PublicProgram{"a script of submitit of another name",
+                      {{"run.py",
+                        "import submitit\nex = submitit.AutoExecutor(folder='l')\n"
+                        "ex.update_parameters(nodes=2)\nex.submit(main)\n"}},
+                      "python run.py",
+                      kRefusedSubmit},
+        PublicProgram{"one that may also train here",
+                      {{"run.py",
+                        "import submitit\ndef main():\n    if args.local:\n        train()\n"
+                        "        return\n    ex = submitit.AutoExecutor(folder='l')\n"}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"one that may run its jobs here",
+                      {{"run.py",
+                        "import submitit\n"
+                        "ex = submitit.AutoExecutor(folder='l', cluster=args.cluster)\n"}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"dmlc/dgl examples: its launcher",
+                      {},
+                      "python3 tools/launch.py --num_trainers 4 --ip_config ip.txt "
+                      "\"python3 train_dist.py --graph_name g --ip_config ip.txt\"",
+                      "refused: run: --ip_config and a command behind it: the program starts the "
+                      "command on those hosts by ssh, out of launch's reach"},
+        PublicProgram{"the program that it starts",
+                      {},
+                      "python3 train_dist.py --graph_name g --ip_config ip.txt --num_trainers 4",
+                      "plain train_dist.py"},
+        PublicProgram{"a text that only looks like a command",
+                      {},
+                      "python eval.py --hostfile h.txt --prompt \"python a.py does what?\"",
+                      "plain eval.py"}));
+
 }  // namespace
 }  // namespace launch

@@ -463,7 +463,9 @@ TEST(PublicStart, AScriptThatSubmitsIsToldOrRefused) {
       Reading(ReadLaunchLine(run, options)),
       "refused: run: run_with_submitit.py submits to Slurm, once for each process of the job");
   // One that has a way of its own beside it.
-  options.files["train.py"] = text;
+  options.files["train.py"] =
+      "import submitit\nif args.slurm:\n    executor = submitit.AutoExecutor(folder=args.job_dir)\n"
+      "else:\n    train(args)\n";
   EXPECT_EQ(ReadLaunchLine("python train.py", options)->warnings.size(), 1U);
 }
 

@@ -1,0 +1,26 @@
+// Functions of other modules by which a Python program starts or submits its processes:
+// `from pkg.misc import launch_job` and `launch_job(cfg, train)`. Found by their spelling.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace launch {
+
+struct ImportedStart {
+  std::string function;            // its name in the module
+  std::vector<std::string> files;  // where the module's text may lie, seen from the directory
+};
+
+// Those that the text imports by a name that speaks of it and calls. `script`: its path.
+std::vector<ImportedStart> ImportedStartsOf(std::string_view text, std::string_view script);
+
+// The function of that name in a module's text, without indentation; empty: there is none.
+std::string_view FunctionIn(std::string_view text, std::string_view name);
+
+// Whether a text always comes to the executor of submitit that it makes: not in a branch, nor
+// behind a way out, nor with a choice of what it runs on.
+bool AlwaysSubmits(std::string_view text);
+
+}  // namespace launch
