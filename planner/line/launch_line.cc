@@ -131,7 +131,7 @@ class LineReader {
       return line;
     }
     if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
-    if (open) TakeProgramDevices(counts, plain);
+    if (open) LAUNCH_RETURN_IF_ERROR(TakeProgramDevices(counts, plain));
     TakeTrainerDevices(plain, options_);
     if (open && plain.procs == ProcsWord::kNone) TakeDevicesAmong(counts, plain);
     if (beside) plain.warnings.push_back(std::move(*beside));
@@ -367,17 +367,34 @@ class LineReader {
   }
 
   // Of programs that no launcher starts.
-  void TakeProgramDevices(const WrittenCounts& counts, LaunchLine& line) const {
+  Result<void> TakeProgramDevices(const WrittenCounts& counts, LaunchLine& line) const {
+    if (options_.gpus_open && !line.visible_devices) line.visible_devices = counts.program_devices;
+    // Those in front of a command that becomes the rank itself were replaced. With a value of its
+    // own for each rank (`CUDA_VISIBLE_DEVICES=$LOCAL_RANK`) the text divides the devices itself.
+    const auto told = options_.told.find("NPROC_PER_NODE");
+    const bool one = (told != options_.told.end() && told->second == "1") ||
+                     (line.procs == ProcsWord::kNumber && line.procs_number == 1);
+    line.maps_devices = line.wrappers && counts.program_sets_devices && counts.bare_python &&
+                        !options_.gpu_per_rank && (one || !counts.program_devices_open);
+    if (line.maps_devices) {
+      line.reads_devices = ReadsDevices(script_, counts);
+      if (counts.foreign_of_program && !line.reads_devices)
+        return Unexpected(*counts.foreign_of_program);
+      std::erase_if(line.warnings,
+                    [](const Finding& one) { return one.code == "visible_devices_set"; });
+      line.warnings.push_back(DevicesReplaced(counts.program_devices, options_, "Python"));
+      return {};
+    }
     const bool said = std::any_of(line.warnings.begin(), line.warnings.end(), [](const auto& one) {
       return one.code == "visible_devices_set";
     });
-    if (options_.gpus_open && !line.visible_devices) line.visible_devices = counts.program_devices;
-    if (said || !counts.program_sets_devices) return;
+    if (said || !counts.program_sets_devices) return {};
     const std::string where = counts.scripts.empty() ? "run" : counts.scripts.front().shown;
     line.warnings.push_back(
         MakeFinding("visible_devices_set", Severity::kWarning,
                     where + " sets CUDA_VISIBLE_DEVICES itself, against the devices the job gets",
                     "leave it out; for particular devices write gpu_ids"));
+    return {};
   }
 
   // cd, export and set in front, then one command; at most `| tee FILE`, `&` and `wait` behind it.

@@ -18,9 +18,7 @@
 #include "planner/line/written_counts.h"
 
 namespace launch {
-namespace {
 
-// Whether the text, or a script that it runs, may make a list of the devices that the job gives.
 bool ReadsDevices(const ShellScript& script, const WrittenCounts& counts) {
   const auto reads = [](const ShellScript& one) {
     return std::ranges::any_of(
@@ -32,6 +30,8 @@ bool ReadsDevices(const ShellScript& script, const WrittenCounts& counts) {
          });
 }
 
+namespace {
+
 // What node_launcher.py makes of the numbers at the launcher's call.
 std::string DevicesMeant(const WrittenCounts& counts, const LaunchLineOptions& options) {
   const std::string list = "CUDA_VISIBLE_DEVICES=" + counts.device_list + " of the launcher";
@@ -39,7 +39,8 @@ std::string DevicesMeant(const WrittenCounts& counts, const LaunchLineOptions& o
                                  : list + ": numbers of gpu_ids";
 }
 
-// They are said to be what node_launcher.py makes of them.
+}  // namespace
+
 Finding DevicesReplaced(std::optional<int> count, const LaunchLineOptions& options,
                         std::string_view called) {
   return MakeFinding("visible_devices_set", Severity::kWarning,
@@ -51,6 +52,8 @@ Finding DevicesReplaced(std::optional<int> count, const LaunchLineOptions& optio
                          std::string(called) + " is called",
                      "leave it out; for particular devices write gpu_ids");
 }
+
+namespace {
 
 // A number that may not be that of the call: where nobody else wrote one, node_launcher.py compares
 // the two. Of calls one behind the other each gets the number of the plan.

@@ -32,6 +32,14 @@ Result<std::string> LauncherBehind(const WrittenCounts& counts);
 std::optional<Finding> UnreadScript(const WrittenCounts& counts);
 
 // Files that the text names beyond the number that a job takes along.
+// Whether the text, or a script that it runs, may make a list of the devices that the job gives.
+bool ReadsDevices(const ShellScript& script, const WrittenCounts& counts);
+
+// CUDA_VISIBLE_DEVICES of a text is said to be what node_launcher.py makes of it where it is
+// called: at a launcher's call, or a program's.
+Finding DevicesReplaced(std::optional<int> count, const LaunchLineOptions& options,
+                        std::string_view called);
+
 std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLineOptions& options);
 
 // A server or `tail -f` in the foreground of the text or of a script that it runs.

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "common/quoted.h"
 #include "common/units.h"
 #include "planner/line/argument_loop.h"
 #include "planner/line/launcher_words.h"
@@ -790,8 +791,15 @@ void ShellWalk::Shift(const std::vector<ShellWord>& words) {
   known_.erase("@");
   const auto count = ParseInt(ValueOf("#").value_or(""));
   known_.erase("#");
-  if (fits && count && *count >= *given)
-    known_.insert_or_assign("#", std::to_string(*count - *given));
+  if (!fits || !count || *count < *given) return;
+  known_.insert_or_assign("#", std::to_string(*count - *given));
+  std::string all;
+  for (std::int64_t i = 1; i <= *count - *given; ++i) {
+    const auto value = ValueOf(std::to_string(i));
+    if (!value) return;
+    all += (all.empty() ? "" : " ") + ShellQuote(*value);
+  }
+  known_.insert_or_assign("@", all);
 }
 
 // In a shell of its own.

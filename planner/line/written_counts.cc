@@ -132,6 +132,7 @@ class CountReader {
     counts.sets_devices = sets_devices_;
     counts.program_sets_devices = program_sets_devices_;
     counts.program_devices = program_devices_;
+    counts.program_devices_open = program_devices_open_;
     counts.bare_python = bare_python_;
     counts.foreign_devices = foreign_devices_;
     counts.foreign_of_program = foreign_of_program_;
@@ -173,7 +174,9 @@ class CountReader {
     if (called) NoteDoubt(command, written);
     NoteRefused(words, called);
     if (called) NoteDeepspeed(words);
-    NoteDevices(command, called);
+    ShellCommand split = command;
+    split.words = words;
+    NoteDevices(split, called);
     NoteTogether(command, words, called);
     NotePlace(command);
     FromAssignments(command.words);
@@ -360,11 +363,13 @@ class CountReader {
         const bool own = one.name == "CUDA_VISIBLE_DEVICES" &&
                          one.value.raw.find("CUDA_VISIBLE_DEVICES") == std::string::npos;
         if (own) NoteProgramOf(command);
+        program_devices_open_ = program_devices_open_ || own;
       }
       return;
     }
     if (visible->second.empty() || visible->second[0] == '-') return;
     NoteProgramOf(command);
+    program_devices_open_ = program_devices_open_ || !IsDeviceList(visible->second);
     if (!IsDeviceList(visible->second)) return;
     program_devices_ = std::max(ItemsOf(visible->second), program_devices_.value_or(0));
     NoteForeignDevice(visible->second, "a Python program", foreign_of_program_);
@@ -729,6 +734,7 @@ class CountReader {
   std::optional<Error> foreign_devices_;
   std::optional<Error> foreign_of_program_;
   std::optional<int> program_devices_;
+  bool program_devices_open_ = false;
   bool launcher_seen_ = false;
   std::set<std::string, std::less<>> naming_;
   std::string refused_;
@@ -771,6 +777,13 @@ WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& optio
     WrittenCounts open = all.Counts();
     open.doubted = open.doubted || std::exchange(open.sure, false);
     if (!counts.python.empty()) open.python = std::move(counts.python);
+    if (counts.program_sets_devices) {  // as functions were called
+      open.program_sets_devices = true;
+      open.program_devices = counts.program_devices;
+      open.program_devices_open = counts.program_devices_open;
+      open.bare_python = counts.bare_python;
+      open.foreign_of_program = std::move(counts.foreign_of_program);
+    }
     return open;
   }
   CountReader sure(options, ShellWalk::Decides::kSure);

@@ -45,6 +45,7 @@ struct WrittenCounts {
   bool program_sets_devices = false;  // so does a program that calls no launcher
   bool bare_python = true;  // all of these are called as `python` or `python3`, by nothing else
   std::optional<int> program_devices;            // the most that such a program is given
+  bool program_devices_open = false;             // those of one of them are not known
   std::optional<AccelerateSettings> accelerate;  // of the first call of `accelerate launch`
   std::string on_cpu;                            // what in it asks for the CPU
   std::optional<NamedText> deepspeed;            // the engine's file of the first call that has one

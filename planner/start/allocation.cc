@@ -20,7 +20,7 @@ namespace {
 // path. All on the first line of the text, so that bash counts its lines as their author does.
 std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
   const bool per_node = line.start == StartKind::kPerNode;
-  const bool on_path = per_node || NamesPython(job);
+  const bool on_path = per_node || line.maps_devices || NamesPython(job);
   std::string text = on_path ? "PATH=\"$LAUNCH_WRAPPERS:$PATH\"; " : "";
   for (const char* name : {"torchrun", "deepspeed", "accelerate"}) {
     text += std::string(name) + "() { \"$LAUNCH_WRAPPERS/" + name + "\" \"$@\"; }; ";
@@ -32,16 +32,21 @@ std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
         "PET_NODE_RANK=\"$NODE_RANK\" PET_MASTER_ADDR=\"$MASTER_ADDR\" "
         "PET_MASTER_PORT=\"$MASTER_PORT\"; "
         // What node_launcher.py gives back to a launcher, whatever the text sets by then.
-        "export LAUNCH_PLACE=\"$NNODES $NPROC_PER_NODE $NODE_RANK $MASTER_ADDR $MASTER_PORT\"; "
+        "export LAUNCH_PLACE=\"$NNODES $NPROC_PER_NODE $NODE_RANK $MASTER_ADDR $MASTER_PORT\"; ";
+  }
+  if (per_node || line.maps_devices) {
+    text +=
         "[ -z \"${CUDA_VISIBLE_DEVICES+x}\" ] || "
         "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\"; ";
-    if (line.maps_devices) {
-      text +=
-          "python() { \"$LAUNCH_WRAPPERS/python\" \"$@\"; }; "
-          "python3() { \"$LAUNCH_WRAPPERS/python3\" \"$@\"; }; export -f python python3; ";
-    }
     if (line.reads_devices) text += "export LAUNCH_DEVICES_READ=1; ";
-    // Recipes run in /bin/sh, which may take no functions from bash.
+  }
+  if (line.maps_devices) {
+    text +=
+        "python() { \"$LAUNCH_WRAPPERS/python\" \"$@\"; }; "
+        "python3() { \"$LAUNCH_WRAPPERS/python3\" \"$@\"; }; export -f python python3; ";
+  }
+  // Recipes run in /bin/sh, which may take no functions from bash.
+  if (per_node) {
     if (line.runs_make) text += "export MAKEFLAGS=\"${MAKEFLAGS-} -- SHELL=/bin/bash\"; ";
   }
   return text + line.shell;

@@ -52,6 +52,14 @@ def stop(text):
     sys.exit(2)
 
 
+class PlaceOfRank:
+    """What keep_devices asks of a rank that a text is started for."""
+
+    def __init__(self, environ):
+        self.per_node = int(environ.get("LOCAL_WORLD_SIZE", "1"))
+        self.node = int(environ.get("RANK", "0"))  # the first one speaks
+
+
 class Place:
     """This node's part of the plan."""
 
@@ -441,6 +449,8 @@ def program(real, argv):
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "")[:1] in ("", "-")
     if os.environ.get("LAUNCH_START") == "node" and not hidden:
         keep_devices(Place(os.environ), os.environ, least=1)
+    elif not hidden:
+        keep_devices(PlaceOfRank(os.environ), os.environ)
     # What `real` stood for, where it is a shim: that would look for its program on PATH again.
     os.environ.pop("LAUNCH_TAKEN", None)
     real = sys.executable or real

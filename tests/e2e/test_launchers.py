@@ -430,6 +430,26 @@ def test_numbers_in_front_of_a_program_are_places_among_the_devices_of_the_job(t
     assert seen("0,2,") == "4,6", "with a comma at the end"
 
 
+def test_devices_that_a_script_sets_in_a_rank_are_those_of_the_job(tmp_path):
+    import subprocess
+
+    from conftest import ROOT
+    wrapper = tmp_path / "node_launcher.py"
+    wrapper.write_text((ROOT / "planner/start/node_launcher.py").read_text())
+
+    def seen(devices, ranks):
+        environ = {**os.environ, "LAUNCH_START": "direct", "LAUNCH_VISIBLE_DEVICES": "4,5", "CUDA_VISIBLE_DEVICES": devices,
+                   "LOCAL_WORLD_SIZE": str(ranks), "RANK": "0"}
+        show = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+        command = [sys.executable, str(wrapper), "program", sys.executable, "-c", show]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert seen("1", 1) == "5", "a place among the job's devices"
+    assert seen("1,0", 2) == "5,4"
+    assert seen("0", 2) == "4,5", "too few for the ranks, each of which takes its own of them"
+    assert seen("", 2) == "", "hidden"
+
+
 def test_a_shim_that_goes_on_along_path_reaches_an_interpreter(tmp_path):
     import subprocess
 

@@ -41,6 +41,29 @@ TEST(Start, ALauncherInsideRunIsStartedOncePerNodeAndHeldToThePlan) {
   EXPECT_TRUE(wrapper->bytes.starts_with("#!"));
 }
 
+TEST(Start, ARankWhoseTextSetsDevicesGetsPythonThatMapsThem) {
+  const auto text = [](const std::string& run) {
+    const auto planned = PlanOn(GpuJob(2, "", 1, run), {H100("a", 2)});
+    EXPECT_TRUE(planned) << run << ErrorOf(planned);
+    if (!planned || planned->allocations.empty()) return std::string();
+    EXPECT_EQ(planned->plan.start, StartKind::kDirect) << run;
+    const auto& allocation = planned->allocations[0];
+    EXPECT_TRUE(std::ranges::any_of(allocation.files,
+                                    [](const GeneratedFile& f) { return f.name == "python"; }) ==
+                Contains(allocation.ranks[0].argv[3], "export -f python python3"))
+        << run;
+    return allocation.ranks[0].argv[3];
+  };
+  const std::string sets = text("export CUDA_VISIBLE_DEVICES=0\npip list\npython train.py");
+  EXPECT_TRUE(Contains(sets, "export LAUNCH_VISIBLE_DEVICES=\"$CUDA_VISIBLE_DEVICES\""));
+  EXPECT_FALSE(Contains(sets, "LAUNCH_DEVICES_READ"));
+  EXPECT_FALSE(Contains(sets, "PET_NNODES")) << "of a node's text alone";
+  EXPECT_TRUE(Contains(text("echo $CUDA_VISIBLE_DEVICES | wc\nexport CUDA_VISIBLE_DEVICES=0\n"
+                            "pip list\npython train.py"),
+                       "export LAUNCH_DEVICES_READ=1"));
+  EXPECT_FALSE(Contains(text("pip list\npython train.py"), "LAUNCH_VISIBLE_DEVICES"));
+}
+
 TEST(Start, CountsAreTheLaunchersOwnAndNeverThoseOfAScript) {
   const auto procs = [](const std::string& run) {
     const auto line = ReadLaunchLine(run, LaunchLineOptions());

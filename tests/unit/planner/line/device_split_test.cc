@@ -299,6 +299,27 @@ TEST(DeviceSplit, DevicesThatAScriptSetsForItsProgramAreSaid) {
   EXPECT_EQ(devices("CUDA_VISIBLE_DEVICES= python prepare.py\npython train.py"), -1);
   EXPECT_EQ(devices("CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*} python train.py"), -1);
   EXPECT_EQ(devices("echo CUDA_VISIBLE_DEVICES=0\npython train.py"), -1);
+  EXPECT_EQ(devices("on() { export CUDA_VISIBLE_DEVICES=$1; shift; \"$@\"; }\n"
+                    "on 0,1 python train.py --name 'a b'"),
+            2);
+}
+
+TEST(DeviceSplit, DevicesOfAScriptBecomeThoseOfTheJob) {
+  const auto maps = [](const std::string& script, int gpus, bool bound = false) {
+    JobSpec job = JobOf("bash t.sh", gpus);
+    if (bound) job.gpu_binding = GpuBinding::kPerRank;
+    const auto line = Read(job, script);
+    EXPECT_TRUE(line) << script;
+    return line && line->start == StartKind::kDirect && line->maps_devices;
+  };
+  EXPECT_TRUE(maps("export CUDA_VISIBLE_DEVICES=0\npython train.py", 2));
+  EXPECT_TRUE(maps("CUDA_VISIBLE_DEVICES=0,1 python3 train.py", 0));
+  EXPECT_TRUE(maps(kLoop, 0)) << "once, with devices of its own for each program";
+  // Each rank its own, an interpreter that bash does not find by its name, and none at all.
+  EXPECT_FALSE(maps("CUDA_VISIBLE_DEVICES=$LOCAL_RANK python train.py", 2));
+  EXPECT_FALSE(maps("export CUDA_VISIBLE_DEVICES=0\nnohup python train.py", 2));
+  EXPECT_FALSE(maps("export CUDA_VISIBLE_DEVICES=0\npython train.py", 2, true));
+  EXPECT_FALSE(maps("python train.py", 2));
 }
 
 }  // namespace
