@@ -296,6 +296,7 @@ class LineReader {
       line.procs = ProcsWord::kNumber;
       line.procs_number = 1;
       line.visible_devices = GpusOf(*split);
+      line.drives_all_gpus = true;
       line.read.push_back(split->assignment + ": the text starts a program for each GPU itself");
     }
     return {};

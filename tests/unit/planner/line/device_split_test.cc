@@ -279,6 +279,7 @@ TEST(DeviceSplit, AJobWithoutGpusGetsTheDevicesOfItsText) {
     ASSERT_TRUE(line) << run;
     EXPECT_EQ(line->visible_devices, 4);
     EXPECT_EQ(line->procs_number, 1) << "one process that starts the others";
+    EXPECT_TRUE(line->drives_all_gpus) << "and is not asked for more";
     EXPECT_TRUE(std::any_of(line->warnings.begin(), line->warnings.end(),
                             [](const Finding& one) { return one.code == "visible_devices_set"; }));
   }
