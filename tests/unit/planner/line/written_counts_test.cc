@@ -107,6 +107,28 @@ TEST(WrittenCounts, ANumberThatMayBeAnotherIsComparedWhereItIsUsed) {
   }
 }
 
+// An option of the call may be another number than the text's own.
+TEST(WrittenCounts, ANumberThatOptionsMayChangeIsNoFact) {
+  const auto called = [](const std::string& text) {
+    return Line(
+        "bash train.sh --ngpu 4",
+        {{"train.sh", "ngpu=8\n" + text + "torchrun --nproc_per_node=$ngpu t.py \"$@\"\n"}});
+  };
+  for (const char* text :
+       {"eval \"$(python parse.py \"$@\")\"\n", ". utils/parse_options.sh\n",
+        "while [[ $# -gt 0 ]]; do\n  declare \"${1#--}\"=\"$2\"\n  shift 2\ndone\n",
+        "for a in \"$@\"; do export \"${a%%=*}\"=\"${a#*=}\"; done\n"}) {
+    EXPECT_TRUE(IsHeld(called(text))) << text;
+  }
+  for (const char* text :
+       {"eval set -- \"$(getopt -o n: --long ngpu: -- \"$@\")\"\nwhile true; do\n  case \"$1\" in\n"
+        "  -n|--ngpu) ngpu=$2; shift 2 ;;\n  --) shift; break ;;\n  esac\ndone\n",
+        "parse() {\n  while getopts n: o; do case $o in n) ngpu=$OPTARG ;; esac; done\n}\n"
+        "parse \"$@\"\n"}) {
+    EXPECT_EQ(Reading(called(text)), "node") << text;
+  }
+}
+
 TEST(WrittenCounts, ANumberOfOneBranchIsNotThatOfTheOther) {
   const auto line = Script(
       "if [ \"$MODE\" = ddp ]; then\n  torchrun --nproc_per_node 4 train.py\nelse\n"
