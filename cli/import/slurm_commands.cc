@@ -218,20 +218,31 @@ bool IsMasterVariable(std::string_view name) {
 }
 
 // Only assignments, all of them of what launch sets itself, or of what only such ones are made of.
+// What is exported may be read by any program that the text calls.
 bool FindsMaster(const ShellCommand& command, const std::set<std::string>& used) {
   if (command.words.empty()) return false;
-  const std::size_t first = command.words.front().value == "export" ? 1 : 0;
+  const bool exports = command.words.front().value == "export";
+  const std::size_t first = exports ? 1 : 0;
   for (std::size_t i = first; i < command.words.size(); ++i) {
     const auto assignment = AssignmentOf(command.words[i]);
     if (!assignment) return false;
     const bool searches = assignment->value.raw.find("scontrol show hostname") != std::string::npos;
     if (IsMasterVariable(assignment->name)) continue;
-    if (!searches || used.contains(assignment->name)) return false;
+    if (exports || !searches || used.contains(assignment->name)) return false;
   }
   return command.words.size() > first;
 }
 
-// Names that commands use which are no assignments of a master.
+// `set -a`, `set -o allexport`: every assignment behind it is an export.
+bool ExportsAll(const ShellCommand& command) {
+  if (command.words.size() < 2 || command.words[0].value != "set") return false;
+  return std::any_of(command.words.begin() + 1, command.words.end(), [](const ShellWord& word) {
+    const std::string& text = word.value;
+    return text == "allexport" || (text.starts_with('-') && text.find('a') != std::string::npos);
+  });
+}
+
+// Names that commands use, or give to programs, which are no assignments of a master.
 std::set<std::string> UsedElsewhere(const ShellScript& script) {
   ShellScript others;
   for (const ShellCommand& command : script.commands) {
@@ -247,6 +258,17 @@ std::set<std::string> UsedElsewhere(const ShellScript& script) {
   }
   std::set<std::string> names;
   for (const ShellUse& use : VariablesUsed(others)) names.insert(use.name);
+  const bool all = std::ranges::any_of(script.commands, ExportsAll);
+  for (const ShellCommand& command : script.commands) {
+    if (command.words.empty()) continue;
+    const std::string& verb = command.words.front().value;
+    const bool exports = verb == "export" || verb == "declare" || verb == "typeset";
+    for (const ShellWord& word : command.words) {
+      const auto assignment = AssignmentOf(word);
+      if (assignment && all) names.insert(assignment->name);
+      if (!assignment && exports && word.fixed) names.insert(word.value);
+    }
+  }
   return names;
 }
 

@@ -446,6 +446,26 @@ TEST(ImportSlurm, VariablesOfTheScriptAreNoSearchForAMaster) {
   EXPECT_EQ(Read(imported).nodes.min, 2);
 }
 
+// An sbatch file that counts the nodes for a script that it calls.
+TEST(ImportSlurm, WhatIsExportedStaysForThoseThatReadIt) {
+  const auto run = [](const std::string& body) {
+    return Read(ImportText("#SBATCH -N 2\n#SBATCH --gpus-per-node=8\n" + body, "j.sh")).run;
+  };
+  EXPECT_EQ(run("export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
+                "export MASTER_PORT=12802\n"
+                "export COUNT_NODE=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | wc -l)\n"
+                "export HOSTNAMES=`scontrol show hostnames \"$SLURM_JOB_NODELIST\"`\n"
+                "srun bash train.sh\n"),
+            "export COUNT_NODE=$(echo \"$LAUNCH_NODE_IPS\" | wc -l)\n"
+            "export HOSTNAMES=`echo \"$LAUNCH_NODE_IPS\"`\n"
+            "bash train.sh\n");
+  const std::string hosts = "hosts=$(scontrol show hostnames)\n";
+  const std::string ours = "hosts=$(echo \"$LAUNCH_NODE_IPS\")\n";
+  EXPECT_EQ(run(hosts + "bash train.sh\n"), "bash train.sh\n");
+  EXPECT_EQ(run(hosts + "export hosts\nbash t.sh\n"), ours + "export hosts\nbash t.sh\n");
+  EXPECT_EQ(run("set -ae\n" + hosts + "bash t.sh\n"), "set -ae\n" + ours + "bash t.sh\n");
+}
+
 TEST(ImportSlurm, WhatIsNotUnderstoodIsToldWithItsLine) {
   const auto imported = ImportText(
       "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --core-spec=2\n#SBATCH --gres-flags=enforce-binding\n"
