@@ -7,6 +7,7 @@
 #include "cli/import/import.h"
 #include "cli/import/processes.h"
 #include "cli/import/pyxis.h"
+#include "cli/import/slurm_called.h"
 #include "cli/import/slurm_commands.h"
 #include "cli/import/slurm_options.h"
 #include "cli/job_reader.h"
@@ -367,6 +368,8 @@ Result<Imported> ImportSlurm(std::string_view text, const std::string& path) {
   while (!run.empty() && run.back() == '\n') run.pop_back();
   while (!run.empty() && run.front() == '\n') run.erase(0, 1);
   if (!run.empty()) draft.Block("run", run);
+  NoteCalledScripts(run, path, ValueOf(options, "chdir"), TasksPerNode(options).value_or(1) == 1,
+                    draft);
   Processes(options, srun, run, draft);
   PyxisOptions container;
   for (const auto& [name, option] : options) {

@@ -535,6 +535,12 @@ void NoteLeft(const SlurmScript& script, const std::string& run, JobFileDraft& d
 
 }  // namespace
 
+std::string_view TwinOfSlurm(std::string_view name, bool task_is_node) {
+  const auto found =
+      std::ranges::find_if(kTwins, [&](const auto& twin) { return twin.first == name; });
+  return found == std::end(kTwins) ? std::string_view() : TwinOf(*found, task_is_node);
+}
+
 std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, SrunUse& use,
                           JobFileDraft& draft) {
   const Lines lines(script);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "cli/import/import.h"
 #include "cli/import/pyxis.h"
@@ -22,5 +23,9 @@ struct SrunUse {
 // variables. What stays and works nowhere else than under Slurm is told with its line.
 std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, SrunUse& srun,
                           JobFileDraft& draft);
+
+// Our variable with the value of Slurm's `name`; empty: there is none. `task_is_node`: each node
+// has one task, so that the number of a task is that of its node.
+std::string_view TwinOfSlurm(std::string_view name, bool task_is_node);
 
 }  // namespace launch

@@ -1,6 +1,10 @@
 #include "cli/import/import.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "cli/job_reader.h"
 
@@ -464,6 +468,39 @@ TEST(ImportSlurm, WhatIsExportedStaysForThoseThatReadIt) {
   EXPECT_EQ(run(hosts + "bash train.sh\n"), "bash train.sh\n");
   EXPECT_EQ(run(hosts + "export hosts\nbash t.sh\n"), ours + "export hosts\nbash t.sh\n");
   EXPECT_EQ(run("set -ae\n" + hosts + "bash t.sh\n"), "set -ae\n" + ours + "bash t.sh\n");
+}
+
+TEST(ImportSlurm, SlurmsVariablesInCalledScriptsAreNamedWithTheirLine) {
+  const std::filesystem::path dir =
+      std::filesystem::path(testing::TempDir()) / ("import-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(dir / "tools");
+  std::ofstream(dir / "train.sh") << "#!/bin/bash\nSLURM_OWN=1\n\nNNODES=${SLURM_NNODES:-1}\n"
+                                     "echo $SLURM_OWN $SLURM_TOPOLOGY_ADDR\n"
+                                     "bash tools/inner.sh\n";
+  std::ofstream(dir / "tools" / "inner.sh")
+      << "python -m torch.distributed.run --nnodes $SLURM_NNODES \\\n"
+         "  --node_rank $SLURM_PROCID tools/t.py\nbash train.sh\n";
+  std::ofstream(dir / "plain.py") << "import os\nrank = int(os.environ[\"SLURM_PROCID\"])\n"
+                                     "if 'SLURM_LOCALID' in os.environ:\n"
+                                     "    local = os.environ['SLURM_LOCALID']\n";
+  const auto import = [&](const std::string& body) {
+    return ImportText("#SBATCH -N 2\n#SBATCH --gpus-per-node=8\n" + body, dir / "job.sbatch");
+  };
+  const auto shell = import("srun bash train.sh\n");
+  EXPECT_TRUE(Says(*shell,
+                   "train.sh:4: SLURM_NNODES has no value under launch: read NNODES there, "
+                   "or put `export SLURM_NNODES=$NNODES` in front of run"));
+  EXPECT_TRUE(Says(*shell, "train.sh:5: SLURM_TOPOLOGY_ADDR has no value under launch"));
+  EXPECT_FALSE(Says(*shell, "SLURM_OWN"));
+  EXPECT_TRUE(Says(*shell, "tools/inner.sh:2: SLURM_PROCID")) << shell->notes.back();
+  EXPECT_TRUE(Says(*shell, "read NODE_RANK there"));
+  EXPECT_FALSE(Says(*shell, "inner.sh:1: SLURM_NNODES")) << "told once";
+  const auto given = import("export SLURM_TOPOLOGY_ADDR=a\nsrun bash train.sh\n");
+  EXPECT_FALSE(Says(*given, "SLURM_TOPOLOGY_ADDR has no value"));
+  const auto python = import("srun --ntasks-per-node=8 python -u plain.py\n");
+  EXPECT_TRUE(Says(*python, "plain.py:2: SLURM_PROCID")) << python->notes.back();
+  EXPECT_FALSE(Says(*python, "SLURM_LOCALID"));
+  std::filesystem::remove_all(dir);
 }
 
 TEST(ImportSlurm, WhatIsNotUnderstoodIsToldWithItsLine) {
