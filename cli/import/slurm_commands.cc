@@ -274,9 +274,10 @@ std::set<std::string> UsedElsewhere(const ShellScript& script) {
 
 // ---- conda ----
 
-// "conda activate NAME", "source activate NAME" and what makes them known to the shell: the rank's
-// environment is the job's own field.
-bool SetsConda(const ShellCommand& command, JobFileDraft& draft) {
+enum class CondaCall { kNone, kHook, kActivate, kDeactivate };
+
+// "conda activate NAME", "source activate NAME" and what makes them known to the shell.
+CondaCall CondaCallOf(const ShellCommand& command) {
   const std::vector<ShellWord>& words = command.words;
   const auto is = [&](std::size_t i, std::string_view text) {
     return i < words.size() && words[i].fixed && words[i].value == text;
@@ -284,20 +285,51 @@ bool SetsConda(const ShellCommand& command, JobFileDraft& draft) {
   const bool source = is(0, "source") || is(0, ".");
   if (source && words.size() == 2 &&
       words[1].raw.find("etc/profile.d/conda.sh") != std::string::npos)
-    return true;
+    return CondaCall::kHook;
   if (is(0, "eval") && words.size() == 2 && words[1].raw.find("conda") != std::string::npos &&
       words[1].raw.find("hook") != std::string::npos)
-    return true;
-  const bool activates = (is(0, "conda") || is(0, "source")) && is(1, "activate");
-  if (!activates) return false;
-  if (words.size() != 3 || !words[2].fixed || draft.Has("conda")) {
-    draft.Note("run keeps `" + words.back().raw +
-               "` of conda activate, which a rank's shell does not know: write conda: NAME");
-    return false;
+    return CondaCall::kHook;
+  const bool conda = is(0, "conda") || is(0, "mamba");
+  if ((conda || is(0, "source")) && is(1, "activate")) return CondaCall::kActivate;
+  return conda && is(1, "deactivate") ? CondaCall::kDeactivate : CondaCall::kNone;
+}
+
+struct CondaUse {
+  int activated = 0;
+  bool hook = false;        // in front of the first: the shell knows conda activate
+  std::string environment;  // of the only one; empty: not known here
+};
+
+CondaUse CondaUseOf(const ShellScript& script) {
+  CondaUse use;
+  KnownVariables known;
+  for (const ShellCommand& command : script.commands) {
+    for (const ShellWord& word : command.words) TakeAssignment(word, known);
+    const CondaCall call = CondaCallOf(command);
+    if (call == CondaCall::kHook && use.activated == 0) use.hook = true;
+    if (call != CondaCall::kActivate) continue;
+    ++use.activated;
+    use.environment.clear();
+    if (use.activated == 1 && command.words.size() == 3)
+      use.environment = FixedValue(command.words[2], known).value_or(std::string());
   }
-  draft.Set("conda", words[2].value);
-  draft.Note("run: conda activate became conda: " + words[2].value);
-  return true;
+  return use;
+}
+
+// The rank's environment is the job's own field; where that cannot say the same, the commands stay
+// together: conda activate without its hook would fail.
+void TakeConda(const CondaUse& use, JobFileDraft& draft) {
+  if (use.activated == 0) return;
+  if (!use.environment.empty()) {
+    draft.Set("conda", use.environment);
+    draft.Note("run: conda activate became conda: " + use.environment);
+  } else if (use.hook) {
+    draft.Note(
+        "run keeps conda activate and its hook: with conda: NAME instead, launch checks the "
+        "environment before the start");
+  } else {
+    draft.Note("run keeps conda activate, which a rank's shell does not know: write conda: NAME");
+  }
 }
 
 // ---- what is made of the text ----
@@ -344,6 +376,8 @@ std::string Plain(const ShellScript& script, const Lines& lines, SrunUse& use,
     }
   };
   const std::set<std::string> used = UsedElsewhere(script);
+  const CondaUse conda = CondaUseOf(script);
+  TakeConda(conda, draft);
   KnownVariables known;
   for (const ShellCommand& command : script.commands) {
     for (const ShellWord& word : command.words) TakeAssignment(word, known);
@@ -353,7 +387,7 @@ std::string Plain(const ShellScript& script, const Lines& lines, SrunUse& use,
                  "` is dropped: launch finds an address that every node reaches");
       continue;
     }
-    if (SetsConda(command, draft)) {
+    if (!conda.environment.empty() && CondaCallOf(command) != CondaCall::kNone) {
       end_chain(command);
       continue;
     }
@@ -459,8 +493,9 @@ std::string WithBlocks(const ShellScript& script, const std::string& body, const
     else if (end)
       text.Change(text.Of(words[srun->word]), *end, ":");
   }
-  if (body.find("conda activate") != std::string::npos)
-    draft.Note("run keeps conda activate, which a rank's shell does not know: write conda: NAME");
+  CondaUse conda = CondaUseOf(script);
+  conda.environment.clear();  // maybe of a branch or a function only
+  TakeConda(conda, draft);
   return text.Done();
 }
 

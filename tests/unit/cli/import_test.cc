@@ -215,6 +215,27 @@ TEST(ImportSlurm, CondaActivateBecomesTheFieldOfTheJob) {
   EXPECT_TRUE(Says(*open, "write conda: NAME"));
 }
 
+TEST(ImportSlurm, ACondaHookIsDroppedOnlyWithWhatNeedsIt) {
+  const auto import = [](const std::string& body) {
+    return ImportText("#SBATCH -N 1\n" + body, "j.sh");
+  };
+  const std::string hook = "eval \"$(conda shell.bash hook)\"\n";
+  const auto one = import(hook + "ENV=vl\nmamba activate $ENV\npython t.py\nconda deactivate\n");
+  EXPECT_EQ(Read(one).conda, "vl");
+  EXPECT_EQ(Read(one).run, "ENV=vl\npython t.py\n");
+  // Which one is not known, two after each other, in a branch: conda activate keeps its hook.
+  for (const std::string& body :
+       {hook + "conda activate $ENV\npython t.py\n",
+        hook + "conda activate a\npython p.py\nconda activate b\npython t.py\n",
+        hook + "if true; then\n  conda activate a\nfi\npython t.py\n"}) {
+    const auto kept = import(body);
+    EXPECT_EQ(Read(kept).run, body);
+    EXPECT_EQ(Read(kept).conda, "");
+    EXPECT_TRUE(Says(*kept, "run keeps conda activate and its hook")) << body;
+    EXPECT_FALSE(Says(*kept, "does not know")) << body;
+  }
+}
+
 TEST(ImportAccelerate, MapsMachinesPrecisionAndDeepspeed) {
   const auto imported = ImportText(R"(compute_environment: LOCAL_MACHINE
 deepspeed_config:
