@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/clock.h"
 #include "planner/place/demand.h"
 #include "planner/planner.h"
 #include "planner/start/array_check.h"
@@ -56,6 +57,8 @@ Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& contex
   answer.findings = std::move(report.findings);
   answer.checks = std::move(report.checks);
   answer.plan = std::move(planned->plan);
+  const WallTime now = SystemClock().WallNow();
+  if (spec.begin && *spec.begin > now) answer.waits = WaitForBegin(*spec.begin, now);
   return answer;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <limits>
 
 #include "common/text.h"
@@ -204,6 +205,15 @@ std::string FormatDurationShort(Millis duration) {
     return text;
   }
   return "0s";
+}
+
+std::string FormatLocalIso(WallTime time) {
+  const auto seconds = static_cast<std::time_t>(ToMs(time) / 1000);
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  std::array<char, 48> text{};
+  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S%z", &parts);
+  return {text.data(), size};
 }
 
 Result<ByteSize> ParseBytes(std::string_view text) {

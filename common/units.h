@@ -21,6 +21,8 @@ inline constexpr double kGiBytes = static_cast<double>(kGiB);  // where sizes ar
 Result<Millis> ParseDuration(std::string_view text);
 std::string FormatDuration(Millis duration);       // "1:02:11", "2-03:00:00": Slurm's TIME column
 std::string FormatDurationShort(Millis duration);  // "6h10m", "45s": shortest two units
+// "2026-12-01T20:00:00+0100": ISO 8601 in the zone of this process.
+std::string FormatLocalIso(WallTime time);
 
 struct ByteSize {
   std::uint64_t bytes = 0;

@@ -1,5 +1,7 @@
 #include "common/view.h"
 
+#include "common/units.h"
+
 namespace launch {
 namespace {
 
@@ -38,6 +40,11 @@ const StateRow& RowOf(JobState v) {
 std::string_view ToString(JobState v) { return RowOf(v).name; }
 std::string_view StateCode(JobState v) { return RowOf(v).code; }
 bool IsTerminal(JobState v) { return RowOf(v).terminal; }
+
+WaitReason WaitForBegin(WallTime begin, WallTime now) {
+  return {"BeginTime",
+          "begins at " + FormatLocalIso(begin) + ", in " + FormatDurationShort(begin - now)};
+}
 std::optional<JobState> ParseJobState(std::string_view text) {
   for (const StateRow& row : kStates) {
     if (row.name == text) return row.state;

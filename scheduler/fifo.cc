@@ -12,16 +12,14 @@ QueueOutcome RunFifo(const std::vector<QueueEntry>& entries,
       outcome.verdicts.push_back({entry.job, entry.passed_over});
       continue;
     }
+    if (outcome.blocked_by) continue;
     std::optional<Waits> waits = start(entry.job);
     if (!waits) {
       outcome.verdicts.push_back({entry.job, std::nullopt});
       continue;
     }
     outcome.verdicts.push_back({entry.job, std::move(waits->reason)});
-    if (waits->blocks) {
-      outcome.blocked_by = entry.job;
-      break;
-    }
+    if (waits->blocks) outcome.blocked_by = entry.job;
   }
   return outcome;
 }

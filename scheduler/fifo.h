@@ -23,8 +23,10 @@ struct QueueVerdict {
 };
 
 struct QueueOutcome {
-  std::vector<QueueVerdict> verdicts;  // of every entry up to the first that blocks, in order
-  std::optional<JobId> blocked_by;     // those behind it were not tried
+  // In order: of every entry up to the first that blocks, and of those behind it that were passed
+  // over.
+  std::vector<QueueVerdict> verdicts;
+  std::optional<JobId> blocked_by;  // those behind it were not tried
 };
 
 // Why `start` could not start a job. A job that waits for nodes that are away (drained, silent) or

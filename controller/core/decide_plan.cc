@@ -44,7 +44,10 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
   const auto repair = placed ? std::nullopt
                              : WaitsForRepair(draft.state(), placed.error(), query.spec,
                                               query.context, user, offers);
-  if (repair) {
+  const bool early = query.spec.begin && *query.spec.begin > draft.wall();
+  if (early) {
+    answer.waits = WaitForBegin(*query.spec.begin, draft.wall());
+  } else if (repair) {
     answer.waits = repair;
   } else if (draft.live().queue_head) {
     answer.waits = WaitReason{"Priority", fmt::format("behind {}", draft.live().queue_head->value)};
@@ -54,7 +57,8 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
   if (answer.waits) {
     const StartForecast start =
         ForecastStart(draft.state(), query.spec, query.context.files, user, draft.clock());
-    answer.waits->evidence += "; expected start " + InWords(start, draft.clock());
+    if (!early || start.start != query.spec.begin)
+      answer.waits->evidence += "; expected start " + InWords(start, draft.clock());
   }
   draft.Reply(query.request, ReplyBody(std::move(answer)));
 }

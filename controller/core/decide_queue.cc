@@ -66,7 +66,7 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
     const Millis left = *spec.begin - draft.wall();
     BootTime& until = draft.live().not_before[job.id];  // a longer backoff stays
     until = std::max(until, draft.now() + std::min(left, kBeginAgain));
-    return WaitReason{"BeginTime", "begins in " + Seconds(left)};
+    return WaitForBegin(*spec.begin, draft.wall());
   }
   return std::nullopt;
 }

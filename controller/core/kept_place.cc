@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/units.h"
 #include "controller/core/recovery.h"
 
 namespace launch::controller {
@@ -80,7 +81,7 @@ std::string WhyTooEarly(const Draft& draft, const JobRecord& job) {
     left = std::max(left, backoff->second - draft.now());
   }
   if (left <= kLongestKept) return {};
-  return fmt::format("it begins in {} s", left.count() / 1000);
+  return "it begins in " + FormatDurationShort(left);
 }
 
 // What is used up is not kept for. A change of the plan is none of them, but rare.

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
+
 namespace launch {
 namespace {
 
@@ -45,6 +48,21 @@ TEST(Duration, PrintsSlurmsColumnAndAShortForm) {
   EXPECT_EQ(FormatDurationShort(Millis{45'000}), "45s");
   EXPECT_EQ(FormatDurationShort(Millis{86400'000}), "1d");
   EXPECT_EQ(FormatDurationShort(Millis{120}), "120ms");
+}
+
+// A zone that daylight saving time moves, east of Greenwich.
+TEST(LocalIso, SaysItsZone) {
+  const char* before = std::getenv("TZ");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
+  ::tzset();
+  EXPECT_EQ(FormatLocalIso(WallMs(1'796'156'200'000)), "2026-12-01T21:16:40+0100");
+  EXPECT_EQ(FormatLocalIso(WallMs(1'780'000'000'000)), "2026-05-28T22:26:40+0200");
+  if (before == nullptr)
+    ::unsetenv("TZ");
+  else
+    ::setenv("TZ", kept.c_str(), 1);
+  ::tzset();
 }
 
 TEST(Bytes, TellsDecimalFromBinary) {

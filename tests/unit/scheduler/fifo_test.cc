@@ -53,5 +53,16 @@ TEST(Fifo, HeldJobsAreNotTried) {
   EXPECT_EQ(outcome.verdicts.at(0).waits->code, "JobHeldUser");
 }
 
+TEST(Fifo, HeldJobsBehindTheOneThatBlocksKeepTheirReason) {
+  Tried tried{{3}, {}, {}};
+  const QueueOutcome outcome =
+      RunFifo({Eligible(1), Held(2), Eligible(3), Held(4)}, std::ref(tried));
+  EXPECT_EQ(tried.tried, std::vector<std::uint64_t>{1});
+  EXPECT_EQ(outcome.blocked_by, JobId{1});
+  ASSERT_EQ(outcome.verdicts.size(), 3u);
+  EXPECT_EQ(outcome.verdicts.at(1).waits->code, "JobHeldUser");
+  EXPECT_EQ(outcome.verdicts.at(2).job, JobId{4});
+}
+
 }  // namespace
 }  // namespace launch

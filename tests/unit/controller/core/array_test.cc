@@ -210,7 +210,8 @@ TEST(Begin, StartsWhenTheWallClockSaysSo) {
   JobSpec spec = GpuJob(1, 1);
   spec.begin = core.now.wall + Millis{3'600'000};
   const JobId job = core.Submitted(spec);
-  EXPECT_EQ(core.View(job).reason, (WaitReason{"BeginTime", "begins in 3600 s"}));
+  EXPECT_EQ(core.View(job).reason, WaitForBegin(*spec.begin, core.now.wall));
+  EXPECT_TRUE(core.View(job).reason.evidence.ends_with(", in 1h"));
   EXPECT_EQ(core.View(core.Submitted(GpuJob(1, 1))).state, JobState::kStarting);
   core.Cancel(JobId{job.value + 1});
   core.Release("gpu1", Key{JobId{job.value + 1}, Attempt{1}});
@@ -223,6 +224,16 @@ TEST(Begin, StartsWhenTheWallClockSaysSo) {
   core.Pass(Millis{600'000});
   core.Beat("gpu1");
   EXPECT_EQ(core.View(job).state, JobState::kStarting);
+}
+
+TEST(Begin, IsTheReasonBehindAJobThatBlocks) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  core.Submitted(GpuJob(1, 1));
+  core.Submitted(GpuJob(1, 1));  // blocks those behind it
+  JobSpec spec = GpuJob(1, 1);
+  spec.begin = core.now.wall + Millis{3'600'000};
+  EXPECT_EQ(core.View(core.Submitted(spec)).reason, WaitForBegin(*spec.begin, core.now.wall));
 }
 
 TEST(Begin, HoldsAfterARestart) {

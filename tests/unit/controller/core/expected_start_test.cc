@@ -143,6 +143,28 @@ TEST_F(ExpectedStart, APlanSaysItBeforeTheSubmit) {
       << answer->waits->evidence;
 }
 
+TEST_F(ExpectedStart, APlanSaysWhenTheJobBegins) {
+  event::PlanQuery query;
+  query.request = RequestId{902};
+  query.caller.user = UserName{"ana"};
+  query.spec = GpuJob(1, 1);
+  query.spec.begin = core.now.wall + Millis{49'500'000};
+  core.Post(query);
+  auto answer = core.Answer<PlanAnswer>(RequestId{902});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->waits, WaitForBegin(*query.spec.begin, core.now.wall));
+  // Who runs until later than that is said beside it.
+  core.Run(core.Submitted(WithLimit(GpuJob(2, 2), 60)));
+  query.request = RequestId{903};
+  query.spec.begin = core.now.wall + Millis{60'000};
+  core.Post(query);
+  answer = core.Answer<PlanAnswer>(RequestId{903});
+  ASSERT_TRUE(answer && answer->waits);
+  EXPECT_EQ(answer->waits->code, "BeginTime");
+  EXPECT_TRUE(answer->waits->evidence.find("in 1m; expected start in 1h") != std::string::npos)
+      << answer->waits->evidence;
+}
+
 TEST_F(ExpectedStart, StandsInTheFullStatusOfAWaitingJob) {
   const JobId busy = core.Submitted(WithLimit(GpuJob(2, 2), 15));
   core.Run(busy);
