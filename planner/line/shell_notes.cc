@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -154,6 +156,50 @@ bool Serves(const ShellCommand& command) {
   });
 }
 
+// "-P", "4" or "-P4", "--max-procs=4": whether they name one at a time; absent: the word is none of
+// these.
+std::optional<bool> NamesOne(const std::vector<ShellWord>& words, std::size_t at,
+                             std::initializer_list<std::string_view> flags) {
+  for (const std::string_view flag : flags) {
+    std::string_view rest = words[at].value;
+    if (!rest.starts_with(flag)) continue;
+    rest.remove_prefix(flag.size());
+    if (rest.starts_with('=')) rest.remove_prefix(1);
+    if (rest.empty() && at + 1 < words.size()) rest = words[at + 1].value;
+    return rest == "1";
+  }
+  return std::nullopt;
+}
+
+// `::: a b` of parallel gives two commands and `::: a` one; other sources are not known here.
+bool GivesOneArgument(const std::vector<ShellWord>& words) {
+  const auto separator = std::ranges::find(words, ":::", &ShellWord::value);
+  if (words.end() - separator != 2) return false;
+  const std::string& only = words.back().raw;
+  return words.back().fixed && only.find_first_of("{*?[") == std::string::npos;
+}
+
+// `parallel ... ::: a b`, `xargs -P 4 ...`: the words behind are started several times at once.
+bool StartsCopies(const std::vector<ShellWord>& words) {
+  std::size_t program = 0;
+  while (program < words.size() &&
+         (StandsBeforeCommand(words[program].raw) || AssignmentOf(words[program])))
+    ++program;
+  if (program >= words.size()) return false;
+  const std::string_view name = ProgramOf(words[program]);
+  if (name != "parallel" && name != "xargs") return false;
+  bool several = name == "parallel";  // one for each core
+  for (std::size_t i = program + 1; i < words.size() && words[i].value != ":::"; ++i) {
+    if (!words[i].value.starts_with('-')) continue;
+    const auto one = name == "xargs" ? NamesOne(words, i, {"-P", "--max-procs"})
+                                     : NamesOne(words, i, {"-j", "-P", "--jobs", "--max-procs"});
+    if (!one) continue;
+    several = !*one;
+    break;
+  }
+  return several && !(name == "parallel" && GivesOneArgument(words));
+}
+
 }  // namespace
 
 std::string LaunchersAtOnce(const ShellScript& script,
@@ -176,6 +222,7 @@ std::string LaunchersAtOnce(const ShellScript& script,
     if (first == "for" || first == "while" || first == "until") ++loop;
     if (std::find(kOther.begin(), kOther.end(), first) != kOther.end()) running = 0;
     if (first == "done" && loop > 0) --loop;
+    if (!roles[i].launcher.empty() && StartsCopies(commands[i].words)) return roles[i].launcher;
     if ((commands[i].joiner != "&" && !roles[i].leaves) || Serves(commands[i])) continue;
     std::string launcher = roles[i].launcher;
     const std::string path = launcher.empty() ? ShellScriptOf(commands[i]) : std::string();

@@ -122,6 +122,30 @@ TEST(ShellWalk, TwoLaunchersAtOnceAreSeenThroughVariables) {
   EXPECT_TRUE(Line(named + "$L a.py\n$L b.py"));
 }
 
+TEST(ShellWalk, CopiesOfALauncherAtOnceAreRefused) {
+  for (const char* text : {"parallel torchrun --nproc_per_node 2 t.py --lr ::: 1e-3 1e-4",
+                           "parallel -j 2 torchrun --nproc_per_node 2 t.py < lrs.txt",
+                           "parallel -j4 torchrun --nproc_per_node=2 t.py --seed ::: {1..4}",
+                           "seq 4 | xargs -P 2 -I{} torchrun t.py --seed {}",
+                           "cat lrs | xargs -n1 -P4 accelerate launch t.py --lr",
+                           "cat lrs | xargs --max-procs=0 -n 1 torchrun t.py --lr",
+                           "if true; then parallel torchrun t.py ::: 1 2; fi"}) {
+    const auto line = Line(text);
+    ASSERT_FALSE(line) << text;
+    EXPECT_NE(line.error().message.find("at the same time"), std::string::npos)
+        << line.error().message;
+  }
+  for (const char* text :
+       {"parallel -j1 torchrun --nproc_per_node 2 t.py --lr ::: 1e-3 1e-4",
+        "parallel --jobs=1 torchrun t.py ::: 1 2", "parallel torchrun t.py --lr ::: 1e-3",
+        "seq 4 | xargs -I{} torchrun t.py --seed {}", "seq 4 | xargs -P 1 -I{} torchrun t.py {}",
+        "ls *.gz | xargs -P 8 -n 1 gunzip\ntorchrun t.py",
+        "parallel gunzip ::: a.gz b.gz && torchrun t.py"}) {
+    const auto line = Line(text);
+    EXPECT_TRUE(line) << text << ": " << line.error().message;
+  }
+}
+
 TEST(ShellWalk, ProgramsThatStartTheirProcessesThemselvesAreFoundInScripts) {
   const std::string verl =
       "set -x\nmkdir -p out\npython3 -m verl.trainer.main_ppo data.train_files=x "
