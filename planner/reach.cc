@@ -276,6 +276,24 @@ std::optional<Finding> CheckpointingOutOfReach(const JobSpec& spec, const Launch
                      "anyway, none plans without");
 }
 
+// deepspeed.initialize with a dict of the script's own: its ZeRO stage rules, whatever the plan
+// has.
+std::optional<Finding> OwnDeepspeed(const JobSpec& spec, const LaunchLine& line,
+                                    const std::map<std::string, std::string>& files,
+                                    const Plan& plan) {
+  const bool plain = plan.strategy == Strategy::kDdp || plan.strategy == Strategy::kSingle;
+  if (!plain || spec.strategy != Strategy::kAuto) return std::nullopt;
+  const std::optional<int> stage = OwnZeroStage(line, files);
+  if (!stage || stage == 0) return std::nullopt;
+  const std::string number = *stage < 0 ? "N" : std::to_string(*stage);
+  return Unreachable(line.script + " configures DeepSpeed by itself" +
+                         (*stage < 0 ? "" : " (ZeRO stage " + number + ")") +
+                         ", which rules; the plan assumes " +
+                         (plan.strategy == Strategy::kSingle ? "one process" : "plain DDP"),
+                     "write strategy: zero" + number +
+                         " to plan with it, or let the script read LAUNCH_DS_CONFIG");
+}
+
 }  // namespace
 
 std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line,
@@ -299,6 +317,8 @@ std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line,
       });
   const bool told =
       StrategyByVariable(Contract(line, files)) || by_flag || by_file || ByAccelerate(plan.trainer);
+  if (auto own = told ? std::nullopt : OwnDeepspeed(spec, line, files, plan))
+    findings.push_back(std::move(*own));
   if (IsSharded(plan.strategy) && !told) {
     findings.push_back(Unreachable(
         "strategy " + std::string(ToString(plan.strategy)) +

@@ -679,6 +679,23 @@ std::optional<Finding> OnlyNccl(const LaunchLine& line,
                      "backend out: torch then takes the one of the device");
 }
 
+std::optional<int> OwnZeroStage(const LaunchLine& line,
+                                const std::map<std::string, std::string>& files) {
+  const std::string* text = TextOf(line, files);
+  if (text == nullptr || !Has(*text, "deepspeed")) return std::nullopt;
+  const std::string squeezed = Squeezed(*text);
+  constexpr std::string_view kZero = "\"zero_optimization\"";
+  constexpr std::string_view kStage = "\"stage\":";
+  const std::size_t zero = squeezed.find(kZero);
+  if (zero == std::string::npos)
+    return Has(squeezed, "deepspeed.initialize(") ? std::optional(-1) : std::nullopt;
+  const std::size_t end = squeezed.find('}', zero);
+  const std::size_t stage = squeezed.find(kStage, zero);
+  if (stage >= end || stage + kStage.size() >= squeezed.size()) return -1;
+  const char digit = squeezed[stage + kStage.size()];
+  return digit >= '0' && digit <= '3' ? digit - '0' : -1;
+}
+
 std::optional<Finding> DevicesSetIn(const LaunchLine& line,
                                     const std::map<std::string, std::string>& files) {
   const std::string* text = TextOf(line, files);

@@ -80,6 +80,11 @@ std::optional<Finding> OnlyNccl(const LaunchLine& line,
                                 const std::map<std::string, std::string>& files,
                                 DeviceClass device);
 
+// A script that gives DeepSpeed its configuration by itself: its ZeRO stage where a dict in it says
+// one, -1 where it does not. Absent: it does no such thing.
+std::optional<int> OwnZeroStage(const LaunchLine& line,
+                                const std::map<std::string, std::string>& files);
+
 // A script that sets CUDA_VISIBLE_DEVICES itself escapes the devices the job gets.
 std::optional<Finding> DevicesSetIn(const LaunchLine& line,
                                     const std::map<std::string, std::string>& files);

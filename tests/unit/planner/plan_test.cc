@@ -457,6 +457,35 @@ TEST(Plan, StrategyIsWhatTheUserNamesOrFollowsTheProcesses) {
   EXPECT_TRUE(Contains(CheckSpec(offload, Context()).error().hint, "offload: all"));
 }
 
+TEST(Plan, ADeepspeedDictOfTheScriptIsSaidToRule) {
+  const auto finding = [](const std::string& text, const std::string& run,
+                          Strategy strategy = Strategy::kAuto) {
+    JobSpec job = GpuJob(2, "", 1, run);
+    job.strategy = strategy;
+    SubmitContext context = Context();
+    context.files["dsp.py"] = text;
+    const auto planned = PlanOn(job, {A100("a", 4)}, context);
+    EXPECT_TRUE(planned) << ErrorOf(planned);
+    const Finding* found = planned ? FindingOf(planned->plan, "plan_cannot_reach_script") : nullptr;
+    return found == nullptr ? std::string() : found->says + " " + found->remedy;
+  };
+  const std::string dict =
+      "import deepspeed\nconfig = {'train_batch_size': 8,\n"
+      "          'zero_optimization': {'overlap_comm': True, 'stage': 2}}\n"
+      "engine, *_ = deepspeed.initialize(model=m, config=config)\n";
+  const std::string run = "deepspeed --num_gpus 2 dsp.py";
+  EXPECT_TRUE(Contains(finding(dict, run), "ZeRO stage 2")) << finding(dict, run);
+  EXPECT_TRUE(Contains(finding(dict, run), "strategy: zero2"));
+  EXPECT_TRUE(Contains(finding(dict, "torchrun --nproc_per_node 2 dsp.py"), "plain DDP"));
+  EXPECT_TRUE(
+      Contains(finding("import deepspeed\ndeepspeed.initialize(model=m, config='c.json')", run),
+               "configures DeepSpeed by itself, which rules"));
+  EXPECT_FALSE(Contains(finding(dict, run, Strategy::kZero2), "by itself"));
+  EXPECT_EQ(finding("import deepspeed\nc = {\"zero_optimization\": {\"stage\": 0}}\n", run), "");
+  EXPECT_EQ(finding("import os\nc = os.environ['LAUNCH_DS_CONFIG']\n" + dict, run), "");
+  EXPECT_EQ(finding("import torch\n", run), "");
+}
+
 TEST(Plan, SaysWhenItCannotReachTheScript) {
   const auto finding = [](const std::string& run) {
     JobSpec job = GpuJob(4, "", 1, run);
