@@ -53,7 +53,9 @@ Unexpected Bad(const AccelerateSetting& setting, std::string_view name, std::str
   return Fail(ErrorCode::kInvalidArgument,
               "accelerate: " + std::string(name) + " is \"" + setting.value + "\" (" +
                   setting.place + "), not " + wanted,
-              "accelerate would refuse it too");
+              name == "num_processes" && setting.value == "0"
+                  ? "leave it out, and submit with --gpus N, or write gpus: N"
+                  : "accelerate would refuse it too");
 }
 
 Result<std::optional<int>> Count(const AccelerateSettings& settings, std::string_view name) {

@@ -165,7 +165,8 @@ Result<void> Take(const FlagRule& rule, const ShellWord& word, const KnownVariab
         out.procs_number = *number;
         return {};
       }
-      return BadDeepspeedValue("--num_gpus", *value, "a number of GPUs");
+      return BadGpuCount("deepspeed", "--num_gpus", *value, "a number of GPUs",
+                         "leave --num_gpus out");
     case kInclude:
       TakeInclude(PartlyKnown(word, known).value_or(word.value), out);
       return {};

@@ -70,6 +70,19 @@ Unexpected BadFlagValue(std::string_view launcher, std::string_view flag, std::s
               std::string(launcher) + std::string(kRefusedToo));
 }
 
+Unexpected BadGpuCount(std::string_view launcher, std::string_view flag, std::string_view value,
+                       std::string_view wanted, std::string_view instead) {
+  // A shell without GPUs makes 0 of `$(nvidia-smi -L | wc -l)` before launch sees the line; in
+  // quotes no shell reads it.
+  const bool counted = value == "0" || value.empty() || value.find_first_of("$`") != value.npos;
+  if (!counted) return BadFlagValue(launcher, flag, value, wanted);
+  return Fail(ErrorCode::kInvalidArgument,
+              BadFlagValue(launcher, flag, value, wanted).value().message,
+              "the GPUs of this machine are not those of the job: submit with --gpus N, or write "
+              "gpus: N, and " +
+                  std::string(instead));
+}
+
 Result<std::size_t> WalkFlags(
     const std::vector<ShellWord>& words, std::size_t first, const FlagSyntax& syntax,
     const KnownVariables& known,

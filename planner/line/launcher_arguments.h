@@ -78,5 +78,9 @@ inline constexpr std::string_view kRefusedToo = " would refuse it too";
 Unexpected FlagNotUnderstood(std::string_view launcher, std::string_view flag);
 Unexpected BadFlagValue(std::string_view launcher, std::string_view flag, std::string_view value,
                         std::string_view wanted);
+// The same of a number of GPUs or processes. One that was counted where the line was written is
+// answered with how the job says it: `instead`.
+Unexpected BadGpuCount(std::string_view launcher, std::string_view flag, std::string_view value,
+                       std::string_view wanted, std::string_view instead);
 
 }  // namespace launch

@@ -48,7 +48,8 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
     notes.push_back(
         MakeFinding("processes_per_node", Severity::kWarning,
                     "the number of processes per node is known on the node only: one per GPU",
-                    "write a number, or procs_per_node in the job"));
+                    "write procs_per_node in the job, or a number; for one per GPU submit with "
+                    "--gpus N, or write gpus: N"));
   }
   if (!arguments.slots_differ.empty()) {
     notes.push_back(

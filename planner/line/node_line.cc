@@ -502,7 +502,7 @@ Result<LaunchLine> ReadNodeLine(std::string_view text, const ShellScript& script
         "how many processes run starts on a node is not known here" +
             (counts.count_unknown.empty() ? std::string() : " (" + counts.count_unknown + ")") +
             ": one per GPU of the job, one without GPUs, whatever the launcher inside says",
-        "write procs_per_node in the job"));
+        "write procs_per_node in the job; for one per GPU submit with --gpus N, or write gpus: N"));
     // The call inside knows: a number of its own is not replaced by one that nobody wrote.
     if (options.gpus_open) line.shell = "export LAUNCH_OPEN_COUNT=1\n" + line.shell;
   }

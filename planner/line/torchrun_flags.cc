@@ -95,7 +95,8 @@ Result<void> TakeProcs(LauncherArguments& out, const ShellWord& value,
   } else {
     const auto number = ParseInt(*text);
     if (!number || *number < 1 || *number > 4096) {
-      return BadTorchrunValue("--nproc-per-node", *text, "a number from 1, gpu, cpu or auto");
+      return BadGpuCount("torchrun", "--nproc-per-node", *text, "a number from 1, gpu, cpu or auto",
+                         "--nproc-per-node=gpu in the line");
     }
     out.procs = ProcsWord::kNumber;
     out.procs_number = static_cast<int>(*number);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace launch {
 namespace {
 
@@ -274,6 +276,29 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"accelerate launch --num_processes many a.py", "num_processes",
                           "INVALID_ARGUMENT"},
                       Row{"  # nothing\n", "no command", "INVALID_ARGUMENT"}));
+
+// On a machine without GPUs a shell makes 0 of `$(nvidia-smi -L | wc -l)`; quoted, it stays.
+TEST(LaunchLine, GpusThatWereCountedElsewhereAreAskedForWithGpus) {
+  for (const char* run : {"torchrun --nproc_per_node=0 t.py",
+                          "torchrun --nproc_per_node='$(nvidia-smi -L | wc -l)' t.py",
+                          "torchrun --nproc_per_node= t.py", "deepspeed --num_gpus 0 t.py",
+                          "deepspeed --num_gpus '`nvidia-smi -L | wc -l`' t.py",
+                          "accelerate launch --num_processes 0 t.py"}) {
+    const auto line = ReadLaunchLine(run, {});
+    ASSERT_FALSE(line) << run;
+    EXPECT_NE(line.error().hint.find("--gpus N"), std::string::npos) << FormatError(line.error());
+    EXPECT_NE(line.error().hint.find("gpus: N"), std::string::npos) << FormatError(line.error());
+  }
+  const auto odd = ReadLaunchLine("torchrun --nproc_per_node=all t.py", {});
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(odd.error().hint, "torchrun would refuse it too");
+  const auto open = ReadLaunchLine("torchrun --nproc_per_node=$(./count) t.py", {});
+  ASSERT_TRUE(open);
+  EXPECT_TRUE(std::ranges::any_of(open->warnings, [](const Finding& finding) {
+    return finding.code == "processes_per_node" &&
+           finding.remedy.find("--gpus N") != std::string::npos;
+  }));
+}
 
 TEST(LaunchLine, NamesTheFlagsThatThePlanReplaces) {
   const auto line = ReadLaunchLine(
