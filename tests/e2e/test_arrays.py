@@ -71,6 +71,18 @@ def test_an_array_is_cancelled_as_one_and_held_jobs_wait_for_their_release(clust
     assert cluster.json("queue", later)["jobs"][0]["priority"] == 70
 
 
+def test_nodes_of_a_waiting_job_are_changed(cluster):
+    cluster.up("--nodes", "2")
+    text = JOB + "nodes: 1\nprocs_per_node: 1\nrun: echo rank $RANK of $WORLD_SIZE\n"
+    job = cluster.submit(cluster.write("a.yaml", text), "--hold")
+    cluster.launch("update", job, "nodes=2")
+    cluster.launch("release", job)
+    cluster.wait_for(job, "SUCCEEDED")
+    assert len(cluster.status(job)["attempts"][0]["nodes"]) == 2
+    out = cluster.launch("logs", job, "--no-prefix").stdout
+    assert sorted(out.splitlines()) == ["rank 0 of 2", "rank 1 of 2"], out
+
+
 def test_errors_of_a_log_and_nothing_older(cluster):
     cluster.up()
     cluster.write("t.py", "print('step 1', flush=True)\nimport time\ntime.sleep(3)\nprint('step 2', flush=True)\nraise ValueError('no')\n")

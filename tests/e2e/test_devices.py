@@ -62,6 +62,20 @@ def test_a_mig_slice_is_a_device_of_its_own(cluster, nvml):
     cluster.launch("cancel", second)
 
 
+def test_submit_warns_of_the_one_gpu_of_a_line_that_would_take_all(cluster, nvml):
+    cluster.up("--nvml-library", nvml.library, env=nvml.state("a100-40x4"))
+    cluster.write("train.py", "")
+
+    def said(*args):
+        return cluster.launch("submit", "--hold", "--force", *args, "--", "accelerate", "launch", "train.py").stderr
+
+    one = said()
+    assert "warning processes_per_node: accelerate would take every GPU of the node: here it is those" in one, one
+    assert "submit with --gpus N, or write gpus: N (1 where it is left out)" in one, one
+    assert "plan: single" in one, one
+    assert "would take every GPU" not in said("--gpus", "4")
+
+
 def test_gpu_ids_of_an_agent_with_a_part_of_its_machine_name_the_gpus_that_nodes_shows(cluster, nvml):
     env = nvml.state("a100-40x4")
     cluster.up("--nodes", 2, "--nvml-library", nvml.library, env=env)

@@ -76,6 +76,31 @@ def test_the_users_variables_expand_in_order(cluster):
     assert real["OMP_NUM_THREADS"] == "3", "a value of the user wins"
 
 
+def test_the_users_pythonpath_reaches_a_real_rank_in_its_order(cluster):
+    cluster.up()
+    for name in ("first", "second", "third"):
+        (cluster.work / name).mkdir()
+        (cluster.work / name / "which.py").write_text(f"name = {name!r}")
+    (cluster.work / "third/only.py").write_text("")
+    cluster.write("dump.py", DUMP + "import only, which; print('WHICH', which.name, flush=True)\n")
+    job = cluster.write("job.yaml", textwrap.dedent(f"""\
+        name: path
+        venv: {VENV}
+        env:
+          LIBS: {cluster.work}
+          PYTHONPATH: $LIBS/first:$LIBS/second:${{PYTHONPATH:-$LIBS/third}}
+          KEPT: ${{PYTHONPATH}}
+        run: python dump.py
+        """))
+    done = cluster.launch("submit", job, "--wait", "--parsable", timeout=120)
+    number = done.stdout.strip().splitlines()[-1]
+    real = real_environments(cluster, number, 1)[0]
+    own = [str(cluster.work / name) for name in ("first", "second", "third")]
+    assert real["PYTHONPATH"].split(":")[1:] == own, "behind the directory of the node alone"
+    assert real["KEPT"].split(":") == own, "what stands before it in env"
+    assert "WHICH first" in cluster.launch("logs", number).stdout
+
+
 def test_nothing_of_the_submitters_shell_leaks(cluster):
     cluster.up(env={"SECRET_OF_THE_SHELL": "1"})
     cluster.write("dump.py", DUMP)
