@@ -582,9 +582,9 @@ class LineReader {
     if (arguments.module) command += "-m ";
     command += script.raw;
     if (options_.local_rank_arg) {
-      command += " --local_rank=$LOCAL_RANK";
+      command += LocalRankArgument("--local_rank");
     } else if (!arguments.local_rank_flag.empty()) {
-      command += " " + arguments.local_rank_flag + "=$LOCAL_RANK";
+      command += LocalRankArgument(arguments.local_rank_flag);
     }
     for (std::size_t i = 0; i < behind.size(); ++i) {
       if (const std::size_t replaced = ReplacedLocalRank(behind, i)) {
@@ -594,6 +594,16 @@ class LineReader {
       }
     }
     return command;
+  }
+
+  // torch.distributed.launch passes --local_rank before torch 2.0 and --local-rank since: the
+  // script gets the one that it reads.
+  std::string LocalRankArgument(const std::string& usual) {
+    const std::string own = LocalRankFlagOf(line_, options_.files);
+    const bool other = !own.empty() && own != usual;
+    if (other)
+      line_.read.push_back(line_.script + " reads " + own + ": it gets that, not " + usual);
+    return " " + (other ? own : usual) + "=$LOCAL_RANK";
   }
 
   // Words of a --local_rank that local_rank_arg gives in its place: of two the last would count.
@@ -724,6 +734,10 @@ class LineReader {
     const std::vector<ShellWord>& words = Main().words;
     line_.python = IsPython(words[parts.first].value);
     const auto program = line_.python ? PythonProgramOf(words, parts.first) : std::nullopt;
+    if (program) {
+      const bool module = program->runs == PythonRuns::kModule;
+      line_.script = module ? "-m" : words[program->word].value;
+    }
     std::string command;
     const std::string& interpreter = words[parts.first].raw;
     line_.interpreter_first = options_.names_python && !prefix_.sets_path() &&
@@ -737,17 +751,13 @@ class LineReader {
       const bool named_by_job = line_.interpreter_first && i == parts.first;
       command += (command.empty() ? "" : " ") + (named_by_job ? InterpreterWord() : words[i].raw);
       if (options_.local_rank_arg && program && i + 1 == program->behind) {
-        command += " --local_rank=$LOCAL_RANK";
+        command += LocalRankArgument("--local_rank");
       }
     }
     for (const ShellRedirect& redirect : Main().redirects) command += " " + redirect.raw;
     // ./train.py, by its first line.
     if (!line_.python && words[parts.first].fixed && words[parts.first].value.ends_with(".py"))
       line_.script = words[parts.first].value;
-    if (program) {
-      const bool module = program->runs == PythonRuns::kModule;
-      line_.script = module ? "-m" : words[program->word].value;
-    }
     return command;
   }
 

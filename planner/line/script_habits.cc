@@ -318,6 +318,18 @@ ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::s
   return habits;
 }
 
+std::string LocalRankFlagOf(const LaunchLine& line,
+                            const std::map<std::string, std::string>& files) {
+  const std::string* text = TextOf(line, files);
+  // Spelling out what a script does takes time that most need not.
+  if (text == nullptr || (!Has(*text, "--local_rank") && !Has(*text, "--local-rank"))) return {};
+  const std::string squeezed = Squeezed(*text);
+  const bool underscore = Has(squeezed, "\"--local_rank\"");
+  const bool dash = Has(squeezed, "\"--local-rank\"");
+  if (underscore == dash) return {};
+  return underscore ? "--local_rank" : "--local-rank";
+}
+
 bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::string>& files,
                    std::string_view name) {
   const std::string* text = RunsPython(line) ? TextOf(line, files) : nullptr;

@@ -40,6 +40,11 @@ ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::s
 bool ReadsVariable(const LaunchLine& line, const std::map<std::string, std::string>& files,
                    std::string_view name);
 
+// "--local_rank" or "--local-rank", where the line's Python script names that one alone: argparse
+// takes no other. Empty: it names none or both.
+std::string LocalRankFlagOf(const LaunchLine& line,
+                            const std::map<std::string, std::string>& files);
+
 struct OwnProcesses {
   std::string why;
   std::optional<int> count;  // of one node, where the line names it

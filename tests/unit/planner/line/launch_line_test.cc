@@ -470,6 +470,34 @@ TEST(LaunchLine, PassesTheLocalRankBehindTheScriptWhenAsked) {
   EXPECT_EQ(torchrun->shell, "exec \"$0\" -u train.py --local_rank=$LOCAL_RANK --a");
 }
 
+// Of torch 1.x and of 2.x: argparse takes the spelling that it was given alone.
+TEST(LaunchLine, PassesTheLocalRankAsTheScriptSpellsIt) {
+  const auto shell = [](const std::string& run, const std::string& text, bool asked = false) {
+    LaunchLineOptions options{LauncherKind::kAuto, asked, {}};
+    options.files["t.py"] = text;
+    const auto line = ReadLaunchLine(run, options);
+    EXPECT_TRUE(line) << run;
+    return line ? line->shell : std::string();
+  };
+  const std::string old = "p.add_argument('--local_rank', type=int)\n";
+  const std::string dashed = "p.add_argument(\"--local-rank\", type=int)\n";
+  const std::string launch = "python -m torch.distributed.launch --nproc_per_node=2 t.py --a";
+  EXPECT_TRUE(shell(launch, old).ends_with("t.py --local_rank=$LOCAL_RANK --a"));
+  EXPECT_TRUE(shell(launch, dashed).ends_with("t.py --local-rank=$LOCAL_RANK --a"));
+  EXPECT_TRUE(shell(launch, old + dashed).ends_with("t.py --local-rank=$LOCAL_RANK --a"));
+  EXPECT_TRUE(shell(launch, "# '--local_rank'\n").ends_with("t.py --local-rank=$LOCAL_RANK --a"));
+  EXPECT_TRUE(shell("deepspeed --num_gpus 2 t.py", dashed).ends_with(" --local-rank=$LOCAL_RANK"));
+  EXPECT_TRUE(shell("deepspeed --num_gpus 2 t.py", old).ends_with(" --local_rank=$LOCAL_RANK"));
+  EXPECT_TRUE(shell("python t.py --a", dashed, true).ends_with("--local-rank=$LOCAL_RANK --a"));
+  LaunchLineOptions options;
+  options.files["t.py"] = old;
+  const auto line = ReadLaunchLine(launch, options);
+  ASSERT_TRUE(line);
+  EXPECT_NE(
+      std::ranges::find(line->read, "t.py reads --local_rank: it gets that, not --local-rank"),
+      line->read.end());
+}
+
 TEST(LaunchLine, TakesFlagValuesFromTheJobsOwnEnvironment) {
   const auto line = ReadLaunchLine("torchrun --nproc_per_node=$NGPU train.py",
                                    {LauncherKind::kAuto, false, {{"NGPU", "3"}}});
