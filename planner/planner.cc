@@ -19,6 +19,7 @@
 #include "planner/model/batch.h"
 #include "planner/model/strategy.h"
 #include "planner/place/demand.h"
+#include "planner/place/interface_names.h"
 #include "planner/place/network_speed.h"
 #include "planner/reach.h"
 #include "planner/start/allocation.h"
@@ -471,6 +472,7 @@ Result<PlannedRun> MakePlan(const PlanInput& input) {
     plan.warnings.push_back(std::move(*finding));
   Append(plan.warnings, Advice(input, line, demand, layout, plan));
   Append(plan.warnings, MixedGpus(layout, plan));
+  Append(plan.warnings, InterfacesMissing(spec, input.context.files, layout, plan));
   Append(plan.warnings, SecretsInClear(spec));
   NameTheWay(plan);
   ApplyLessons(lessons, history, plan);

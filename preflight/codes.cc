@@ -123,6 +123,10 @@ const std::vector<PreflightCode>& PreflightCodes() {
        "through the job's own torch gives the right sum.",
        "Open the agents' port range between the nodes, at best all TCP ports, or leave the node "
        "out."},
+      {"interface_missing", "interface", "warning",
+       "NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, where `env:`, `run` or a script sets them for "
+       "several ranks, name an interface that each node of the job has an address on.",
+       "Leave them out, or name one that the nodes have."},
       {"network_slow", "link speed", "error, warning, notice",
        "The fastest interface of each node has 10 Gbit/s or more for GPU jobs on several nodes, "
        "and the nodes agree in their MTU. At level `full` also: each pair of nodes carries at "

@@ -486,6 +486,45 @@ TEST(Plan, ADeepspeedDictOfTheScriptIsSaidToRule) {
   EXPECT_EQ(finding("import torch\n", run), "");
 }
 
+TEST(Plan, AnInterfaceThatNoNodeHasIsNamed) {
+  const auto finding = [](const std::string& run, std::vector<EnvEntry> env = {},
+                          const std::string& script = "") {
+    JobSpec job = GpuJob(2, "", 2, run);
+    job.env = std::move(env);
+    NodeInventory first = A100("a", 4);
+    NodeInventory second = A100("b", 4);
+    first.addresses = {{"eth0", "10.0.0.1", {}, {}, false}, {"ib0", "10.1.0.1", {}, {}, true}};
+    second.addresses = {{"eth0", "10.0.0.2", {}, {}, false}};
+    SubmitContext context = Context();
+    context.files["train.sh"] = script;
+    const auto planned = PlanOn(job, {first, second}, context);
+    EXPECT_TRUE(planned) << ErrorOf(planned);
+    const Finding* found = planned ? FindingOf(planned->plan, "interface_missing") : nullptr;
+    return found == nullptr ? std::string() : found->says + "; " + found->evidence;
+  };
+  const auto env = [](const std::string& value) {
+    return std::vector<EnvEntry>{{"NCCL_SOCKET_IFNAME", value}};
+  };
+  EXPECT_EQ(finding("python t.py", env("bond0")),
+            "NCCL_SOCKET_IFNAME=bond0 of `env:` names no interface of a, b: NCCL cannot start "
+            "there; the nodes have addresses on eth0, ib0");
+  EXPECT_TRUE(Contains(finding("python t.py", env("ib")), "no interface of b:"));
+  for (const char* value : {"eth", "=eth0", "bond0,eth0", "^docker0,lo"})
+    EXPECT_EQ(finding("python t.py", env(value)), "") << value;
+  EXPECT_TRUE(Contains(finding("python t.py", env("=eth")), "no interface of a, b"));
+  EXPECT_EQ(finding("python t.py"), "");
+  EXPECT_TRUE(Contains(finding("GLOO_SOCKET_IFNAME=eth torchrun --nproc_per_node 2 t.py"),
+                       "GLOO_SOCKET_IFNAME=eth of `run` names no interface of a, b: gloo"));
+  const std::string launcher = "torchrun --nproc_per_node 2 t.py\n";
+  EXPECT_TRUE(
+      Contains(finding("bash train.sh", {}, "export NCCL_SOCKET_IFNAME='bond0'\n" + launcher),
+               "NCCL_SOCKET_IFNAME=bond0 of train.sh"));
+  EXPECT_EQ(
+      finding("bash train.sh", {},
+              "# export NCCL_SOCKET_IFNAME=bond0\nexport NCCL_SOCKET_IFNAME=$NIC\n" + launcher),
+      "");
+}
+
 TEST(Plan, SaysWhenItCannotReachTheScript) {
   const auto finding = [](const std::string& run) {
     JobSpec job = GpuJob(4, "", 1, run);
