@@ -163,11 +163,13 @@ GroupMembers MembersOf(const std::string& dir) {
   std::vector<std::string> dirs = {dir};
   std::error_code error;
   fs::recursive_directory_iterator at(dir, error);
-  for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
+  members.all = !error || IsGone(error.value());
+  for (const fs::recursive_directory_iterator end; !error && at != end;) {
     std::error_code unknown;  // of one that went meanwhile
     if (at->is_directory(unknown)) dirs.push_back(at->path().string());
+    at.increment(error);
+    if (error) members.all = false;  // where a group below goes meanwhile, the ones behind it too
   }
-  members.all = !error || IsGone(error.value());
   for (const std::string& one : dirs)
     members.all = AddPids(one + "/cgroup.procs", members.pids) && members.all;
   return members;

@@ -4,12 +4,15 @@
 #include <spawn.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "agent/runner/file_lock.h"
 #include "tests/unit/agent/runner/runner_bench.h"
@@ -141,6 +144,39 @@ TEST(AllocationCgroup, OfTheOldHierarchyIsEmptyOnlyWhereItsListsCouldBeRead) {
   EXPECT_TRUE(cgroup.RanksPopulated());
   std::filesystem::remove_all(bench.Path("groups/5.1/ranks"));
   EXPECT_FALSE(cgroup.RanksPopulated());
+}
+
+// The groups that a rank made for its own processes come and go while they are listed.
+TEST(AllocationCgroup, OfTheOldHierarchyIsNotEmptyWhereAGroupGoesWhileTheyAreListed) {
+  RunnerBench bench;
+  CgroupHost host;
+  host.level = Containment::kCgroup;
+  host.kill_root = bench.Path("groups");
+  const AllocationCgroup cgroup(host, kKey);
+  const std::string ranks = bench.Path("groups/5.1/ranks");
+  for (int rank = 0; rank < 4; ++rank) {
+    std::filesystem::create_directories(ranks + "/" + std::to_string(rank));
+    std::ofstream(ranks + "/" + std::to_string(rank) + "/cgroup.procs") << "";
+  }
+  std::atomic<bool> over = false;
+  std::thread comes_and_goes([&] {
+    for (int i = 0; !over; ++i) {
+      const std::string own = ranks + "/own-" + std::to_string(i % 16);
+      (void)::mkdir(own.c_str(), 0755);
+      (void)::rmdir(own.c_str());
+    }
+  });
+  int empty = 0;
+  for (int round = 0; round < 400; ++round) {
+    // The one that has a process is listed before or behind those that go.
+    const std::string held = ranks + "/" + std::to_string(round % 4) + "/cgroup.procs";
+    std::ofstream(held) << "41\n";
+    empty += cgroup.RanksPopulated() ? 0 : 1;
+    std::ofstream(held) << "";
+  }
+  over = true;
+  comes_and_goes.join();
+  EXPECT_EQ(empty, 0);
 }
 
 TEST(CgroupRoot, IsWhereTheConfigurationSays) {
