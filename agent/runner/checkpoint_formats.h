@@ -7,8 +7,7 @@
 //   dcp        *.distcp             .metadata is there (written last), the files that it names
 //                                   too, and none of them was written since; Lightning's meta.pt;
 //                                   so in each directory where there are several
-//   megatron   iter_N/mp_rank_*/    the files of every rank of the model that others beside it
-//   have;
+//   megatron   iter_N/mp_rank_*/    the files of every rank of the model that others have;
 //                                   latest_checkpointed_iteration.txt names N or a later one
 //   deepspeed  `latest`             the tag's model states and the optimizer states of every rank,
 //                                   or in the model states where these say so (no ZeRO)

@@ -24,7 +24,6 @@ constexpr const char* kNotFinished = ": the save did not finish";
 constexpr const char* kModelOfOlmo = "model_and_optim";
 constexpr const char* kLastOfOlmo = ".metadata.json";
 constexpr const char* kWeightsOfNemo = "weights";
-constexpr const char* kContextOfNemo = "context";
 constexpr const char* kTrainerOfOlmo = "train";
 
 bool StartsWith(const fs::path& path, std::string_view start) {
@@ -204,7 +203,7 @@ std::string WhyDcpBelowIncomplete(CheckpointSearch& search, const fs::path& dire
       why = WhyFilesIncomplete(search, part);
     }
     if (!why.empty()) return name + "/" + why;
-    if (shards || name == kContextOfNemo) parts.push_back(name);
+    if (shards) parts.push_back(name);
   }
   search.NoteParts(directory.string(), std::move(parts));
   if (auto why = WhyFilesIncomplete(search, directory); !why.empty()) return why;
@@ -241,6 +240,7 @@ std::string WhyMegatronIncomplete(CheckpointSearch& search, const fs::path& dire
 
 // Source: NeMo 0188707, lightning/pytorch/callbacks/model_checkpoint.py,
 // format_checkpoint_unfinished_marker_path; the copy of averaged weights has that of the original.
+// It is removed behind all that NeMo writes: context/ may be of the last of a training alone.
 std::string WhyMarkedUnfinished(const fs::path& checkpoint) {
   std::string marker = checkpoint.string();
   for (const std::string_view end : {".ckpt", "-EMA"}) {
@@ -254,23 +254,23 @@ std::string WhyMarkedUnfinished(const fs::path& checkpoint) {
 
 void AskForPartsOfOthers(const CheckpointSearch& search, int world,
                          std::vector<CheckpointFound>& all) {
-  using Part = std::pair<std::string, std::string>;  // format and name
-  std::map<Part, std::string> having;                // the first that has it
+  // Of each format each part, and the first that has it.
+  std::map<std::string, std::map<std::string, std::string>> having;
   for (const CheckpointFound& one : all) {
     const std::vector<std::string>& parts = search.PartsOf(one.path);
     if (one.format == "megatron" && std::cmp_greater(ModelRanksOf(parts), world)) continue;
     for (const std::string& part : parts) {
-      having.emplace(Part(one.format, part), fs::path(one.path).filename().string());
+      having[one.format].emplace(part, fs::path(one.path).filename().string());
     }
   }
   for (CheckpointFound& one : all) {
     const std::vector<std::string>& parts = search.PartsOf(one.path);
     if (!one.complete || parts.empty()) continue;
     const std::set<std::string> has(parts.begin(), parts.end());
-    for (const auto& [part, other] : having) {
-      if (part.first != one.format || has.contains(part.second)) continue;
+    for (const auto& [part, other] : having[one.format]) {
+      if (has.contains(part)) continue;
       one.complete = false;
-      one.why = part.second + " is missing, " + other + " has it";
+      one.why = part + " is missing, " + other + " has it";
       break;
     }
   }

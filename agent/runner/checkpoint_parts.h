@@ -1,11 +1,10 @@
 // Checkpoints whose parts are in directories below that of the step.
 //
-//   Megatron-LM  iter_N/mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt, one directory a rank of the
-//   model;
+//   Megatron-LM  iter_N/mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt, one for each rank of the model;
 //                latest_checkpointed_iteration.txt beside iter_N is written last, also where iter_N
 //                is one directory of torch.distributed.checkpoint
-//   NeMo 2       NAME/weights/ of torch.distributed.checkpoint, NAME/context/; the file
-//                NAME-unfinished is beside it until the save is done
+//   NeMo 2       NAME/weights/ of torch.distributed.checkpoint; the file NAME-unfinished is beside
+//                it until the save is done
 //   OLMo-core    stepN/model_and_optim/, stepN/train/rankR.pt; stepN/.metadata.json is written last
 //   others       directories of torch.distributed.checkpoint, as model/ and optim/
 #pragma once
