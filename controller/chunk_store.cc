@@ -122,16 +122,17 @@ Result<void> ChunkStore::Put(const UserName& user, std::string_view bytes) {
   const bool there = ::stat(path.c_str(), &info) == 0;
   const std::uint64_t more = Blocks(bytes.size());
   const std::uint64_t less = there ? Blocks(static_cast<std::uint64_t>(info.st_size)) : 0;
-  LAUNCH_RETURN_IF_ERROR(Charge(user, more, less));
   {
     const MutexLock lock(mutex_);
     ++writing_;
   }
-  const Result<void> done = Write(path, bytes);
-  if (!done) (void)Charge(user, less, more);
+  Result<void> done = Charge(user, more, less);
+  const bool charged = done.has_value();
+  if (charged) done = Write(path, bytes);
+  if (charged && !done) (void)Charge(user, less, more);
   const MutexLock lock(mutex_);
   --writing_;
-  ++written_;
+  written_ += charged ? 1 : 0;
   return done;
 }
 
@@ -193,25 +194,37 @@ Result<std::uint64_t> ChunkStore::Sweep(const std::set<OwnedSnapshot>& snapshots
     spdlog::warn("chunks.not_swept user={} why={}", snapshot.user.value,
                  Quoted(added.error().message));
   }
+  std::uint64_t written = 0;
+  {
+    const MutexLock lock(mutex_);
+    written = written_;
+  }
+  std::map<UserName, std::uint64_t> used;
   std::uint64_t removed = 0;
   std::error_code error;
+  UserName user;
   for (fs::recursive_directory_iterator at(dir_, error), end; !error && at != end;
        at.increment(error)) {
     std::error_code ignored;
+    if (at.depth() == 0) user = UserName{at->path().filename().string()};
     if (at.depth() == 0 && left_alone.contains(at->path().filename().string())) {
       at.disable_recursion_pending();
       continue;
     }
-    if (!at->is_regular_file(ignored) || needed.contains(at->path().string())) continue;
     struct stat info {};
-    if (::stat(at->path().c_str(), &info) != 0) continue;
+    if (!at->is_regular_file(ignored) || ::stat(at->path().c_str(), &info) != 0) continue;
     const WallTime last{Millis(std::int64_t{info.st_mtim.tv_sec} * 1000)};
-    if (now - last < kCopyKept) continue;
-    if (fs::remove(at->path(), ignored)) ++removed;
+    const bool stays = now - last < kCopyKept || needed.contains(at->path().string());
+    if (!stays && fs::remove(at->path(), ignored)) {
+      ++removed;
+    } else {
+      used[user] += Blocks(static_cast<std::uint64_t>(info.st_size));
+    }
   }
   {
     const MutexLock lock(mutex_);
-    used_.clear();  // counted anew, whatever else came between
+    const bool all = !error && writing_ == 0 && written == written_;
+    used_ = all ? std::move(used) : decltype(used_)();  // else counted when they are asked for
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     return Fail(ErrorCode::kIo, "cannot list " + dir_ + ": " + error.message());

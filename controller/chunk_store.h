@@ -67,9 +67,10 @@ class ChunkStore {
 
   Mutex syncing_;  // before mutex_; whoever waits for it finds the work done
   Mutex mutex_;
-  std::map<UserName, std::uint64_t> used_ LAUNCH_GUARDED_BY(mutex_);  // counted when first asked
-  std::uint64_t writing_ LAUNCH_GUARDED_BY(mutex_) = 0;               // pieces, now
-  std::uint64_t written_ LAUNCH_GUARDED_BY(mutex_) = 0;               // since the start
+  // By each sweep; of a user of whom it is not known, when it is asked for.
+  std::map<UserName, std::uint64_t> used_ LAUNCH_GUARDED_BY(mutex_);
+  std::uint64_t writing_ LAUNCH_GUARDED_BY(mutex_) = 0;  // pieces, now
+  std::uint64_t written_ LAUNCH_GUARDED_BY(mutex_) = 0;  // since the start
   // Of `written_`; absent: what an earlier process wrote may not be on the disk either.
   std::optional<std::uint64_t> synced_ LAUNCH_GUARDED_BY(mutex_);
 };

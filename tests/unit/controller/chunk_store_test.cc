@@ -123,6 +123,21 @@ TEST_F(ChunkStoreTest, AUserHasAtMostSoManyBytes) {
   EXPECT_TRUE(store.Put(ana_, "one too many")) << "there is room again";
 }
 
+// Millions of pieces may be there: they are listed once, by the sweep.
+TEST_F(ChunkStoreTest, ASweepCountsWhatItLeaves) {
+  const std::string dir = (dir_ / "store").string();
+  const std::string kept = Put("used within a day");
+  const WallTime now{Millis(0)};
+  ChunkStore store(dir, 8'192);
+  ASSERT_EQ(*store.Sweep({}, now), 0u);
+  std::ofstream(FileOf(kept).parent_path() / "more") << std::string(8'192, 'm');
+  EXPECT_TRUE(store.Put(ana_, "one more")) << "nothing is listed again";
+  EXPECT_FALSE(store.Put(ana_, "one too many")) << "what stayed is counted";
+  fs::create_directories(FileOf(Sha256Hex("root")));  // cannot be read
+  ASSERT_TRUE(store.Sweep({{ana_, Sha256Hex("root")}}, now));
+  EXPECT_FALSE(store.Put(ana_, "one too many")) << "nor is a user forgotten whose are left alone";
+}
+
 // syncfs() is of the whole file system: only where something was written since.
 TEST_F(ChunkStoreTest, WhatIsOnTheDiskIsNotSyncedAgain) {
   const std::string a = Sha256Hex("a");
