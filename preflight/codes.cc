@@ -61,10 +61,10 @@ const std::vector<PreflightCode>& PreflightCodes() {
       {"op_build_prerequisites", "op builds", "error, warning",
        "For the same jobs, and without nvcc for those that DeepSpeed trains on the CPU, where it "
        "builds `deepspeed_shm_comm`: nvcc, a C++ compiler and ninja are there, unless the operator "
-       "was built when DeepSpeed was installed. A warning where only DeepSpeed's launcher is seen.",
+       "was built when DeepSpeed was installed. A warning on the CPU, as an operator that an "
+       "earlier run built and a compiler that the script loads are not seen.",
        "Install what is missing, or build the operator at installation: DS_BUILD_CPU_ADAM=1, on "
-       "the "
-       "CPU DS_BUILD_SHM_COMM=1."},
+       "the CPU DS_BUILD_SHM_COMM=1."},
       {"version_skew", "versions agree", "error, warning, notice",
        "torch, NCCL, Python (minor version), deepspeed, accelerate, transformers and lightning are "
        "the same on all nodes of the job. Torch, NCCL and deepspeed are errors on GPUs.",

@@ -50,7 +50,7 @@ TEST(OpBuild, ACpuWithoutACompilerIsNamedUnlessTheOperatorIsBuilt) {
   Scene scene = OnCpus();
   const PreflightReport report = scene.Judge();
   ASSERT_EQ(Codes(report), std::vector<std::string>{"op_build_prerequisites"});
-  EXPECT_EQ(report.findings[0].severity, Severity::kError);
+  EXPECT_EQ(report.findings[0].severity, Severity::kWarning) << "it may be built already";
   EXPECT_EQ(report.findings[0].says,
             "DeepSpeed builds deepspeed_shm_comm when the job starts, and there is no C++ compiler "
             "on gh01");
@@ -76,9 +76,6 @@ TEST(OpBuild, ACpuIsJudgedOnlyWhereDeepSpeedIsKnownToBuild) {
   const std::vector<std::string> none;
   EXPECT_EQ(findings([](Scene& s) { s.node.tools.clear(); }), none) << "nobody looked";
   EXPECT_EQ(findings([](Scene& s) { s.job.trainer = s.plan.trainer = Trainer::kAuto; }), none);
-  Scene launched = OnCpus();  // `deepspeed train.py`, whatever that calls
-  launched.job.trainer = Trainer::kAuto;
-  EXPECT_EQ(launched.Judge().findings.at(0).severity, Severity::kWarning);
   EXPECT_EQ(findings([](Scene& s) { s.node.interpreters[0].packages["deepspeed"] = "0.12.3"; }),
             none);
   EXPECT_EQ(findings([](Scene& s) { s.node.interpreters[0].packages.erase("deepspeed"); }), none);
