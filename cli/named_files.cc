@@ -127,15 +127,18 @@ Result<void> AddFilesOfTexts(const JobSpec& spec, std::map<std::string, std::str
   return {};
 }
 
-// Those of Python programs, by whose habits they are started.
+// Those of Python programs, by whose habits they are started, and then of modules that they name.
 void AddPythonTexts(const JobSpec& spec, std::map<std::string, std::string>& files) {
+  constexpr int kRounds = 2;
   const auto script = ReadShell(spec.run);
   if (!script) return;
-  const WrittenCounts counts = CountsIn(*script, LineOptions(spec, files));
-  for (const auto& [named, wanted] : counts.wanted) {
-    if (files.size() >= kMaxContextFiles) return;
-    if (wanted.kind != ShellWalk::Kind::kPython) continue;
-    if (auto text = ReadBounded(wanted.path)) files[named] = std::move(*text);
+  for (int round = 0; round < kRounds; ++round) {
+    const WrittenCounts counts = CountsIn(*script, LineOptions(spec, files));
+    for (const auto& [named, wanted] : counts.wanted) {
+      if (files.size() >= kMaxContextFiles) return;
+      if (wanted.kind != ShellWalk::Kind::kPython) continue;
+      if (auto text = ReadBounded(wanted.path)) files[named] = std::move(*text);
+    }
   }
 }
 

@@ -10,8 +10,11 @@
 namespace launch {
 namespace {
 
-constexpr std::size_t kMostImportedStarts = 8;  // texts may be hostile
+// Texts may be hostile.
+constexpr std::size_t kMostImportedStarts = 8;
+constexpr std::size_t kMostNamesAsked = 64;
 constexpr std::size_t kMostImportLines = 512;
+constexpr std::size_t kLongestImport = 128;
 
 bool SpeaksOfStart(std::string_view name) {
   constexpr std::array<std::string_view, 3> kWords = {"launch", "spawn", "submit"};
@@ -46,57 +49,56 @@ bool IsCalled(std::string_view text, std::string_view name) {
   return false;
 }
 
-std::size_t IndentOf(std::string_view line) {
-  return std::min(line.find_first_not_of(" \t"), line.size());
-}
+// "a, b as c" of "from m import a, b as c", also in brackets over several lines. `end`: behind
+// them.
+struct ImportLine {
+  std::string_view module;
+  std::string_view names;
+  std::size_t end = 0;
+};
 
-// The lines of a text up to the one that holds `end`, the last one first.
-std::vector<std::string_view> LinesBackFrom(std::string_view text, std::size_t end) {
-  std::vector<std::string_view> lines;
-  std::size_t last = std::min(text.find('\n', end), text.size());
-  while (lines.size() < kMostImportLines) {
-    const std::size_t before = last == 0 ? std::string_view::npos : text.rfind('\n', last - 1);
-    const std::size_t first = before == std::string_view::npos ? 0 : before + 1;
-    lines.push_back(text.substr(first, last - first));
-    if (first == 0) break;
-    last = before;
-  }
-  return lines;
+// The line of the text that begins at `at`; without a module: it is none of "from m import ...".
+ImportLine ImportAt(std::string_view text, std::size_t at) {
+  ImportLine found{{}, {}, std::min(text.find('\n', at), text.size())};
+  const std::string_view line = Trim(text.substr(at, found.end - at));
+  const std::size_t import = line.find(" import ");
+  if (!line.starts_with("from ") || import == std::string_view::npos) return found;
+  const std::string_view module = Trim(line.substr(5, std::max<std::size_t>(import, 5) - 5));
+  // A name of Python's: nothing that leads out of the directory.
+  const bool name = std::ranges::all_of(module, [](char c) { return IsNameChar(c) || c == '.'; });
+  if (!name) return found;
+  found.module = module;
+  found.names = Trim(line.substr(import + 8));
+  if (!found.names.starts_with('(')) return found;
+  const std::size_t open = text.find('(', at);
+  const std::size_t close = std::min(text.find(')', open), text.size());
+  found.names = text.substr(open + 1, close - open - 1);
+  found.end = std::max(found.end, close);
+  return found;
 }
 
 }  // namespace
 
 std::vector<ImportedStart> ImportedStartsOf(std::string_view text, std::string_view script) {
   std::vector<ImportedStart> starts;
+  std::size_t asked = 0;
   for (std::size_t at = 0, lines = 0; at < text.size() && lines < kMostImportLines; ++lines) {
-    std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = Trim(text.substr(at, end - at));
-    const std::size_t import = line.find(" import ");
-    if (line.starts_with("from ") && import != std::string_view::npos) {
-      const std::string_view module = Trim(line.substr(5, import - 5));
-      std::string_view names = line.substr(import + 8);
-      if (names.starts_with('(')) {
-        const std::size_t open = text.find('(', at);
-        const std::size_t close = std::min(text.find(')', open), text.size());
-        names = text.substr(open + 1, close - open - 1);
-        end = std::max(end, close);
-      }
-      names = names.substr(0, names.find('#'));
-      while (!names.empty()) {
-        const std::size_t comma = std::min(names.find(','), names.size());
-        const std::string_view item = Trim(names.substr(0, comma));
-        names.remove_prefix(std::min(comma + 1, names.size()));
-        const std::size_t as = item.find(" as ");
-        const std::string_view name = Trim(item.substr(0, as));
-        const std::string_view here =
-            as == std::string_view::npos ? name : Trim(item.substr(as + 4));
-        if (!SpeaksOfStart(name) || !IsCalled(text, here)) continue;
-        auto files = FilesOfImport(module, script);
-        if (!files.empty() && starts.size() < kMostImportedStarts)
-          starts.push_back({std::string(name), std::move(files)});
-      }
+    const ImportLine import = ImportAt(text, at);
+    at = import.end + 1;
+    std::string_view names = import.names;
+    while (!import.module.empty() && !names.empty()) {
+      const std::size_t end = std::min(names.find_first_of(",\n"), names.size());
+      const std::string_view item = Trim(names.substr(0, std::min(names.find('#'), end)));
+      names.remove_prefix(std::min(end + 1, names.size()));
+      const std::size_t as = item.find(" as ");
+      const std::string_view name = Trim(item.substr(0, as));
+      const std::string_view here = as == std::string_view::npos ? name : Trim(item.substr(as + 4));
+      if (item.size() > kLongestImport || !SpeaksOfStart(name)) continue;
+      if (++asked > kMostNamesAsked || starts.size() == kMostImportedStarts) return starts;
+      auto files = FilesOfImport(import.module, script);
+      if (!files.empty() && IsCalled(text, here))
+        starts.push_back({std::string(name), std::string(here), std::move(files)});
     }
-    at = end + 1;
   }
   return starts;
 }
@@ -110,32 +112,6 @@ std::string_view FunctionIn(std::string_view text, std::string_view name) {
   for (const std::string_view next : {"\ndef ", "\nclass ", "\n@", "\nif __name__"})
     end = std::min(end, text.find(next, at));
   return text.substr(at, end - at);
-}
-
-bool AlwaysSubmits(std::string_view text) {
-  const std::size_t executor = text.find("Executor(");
-  if (executor == std::string_view::npos) return false;
-  const std::size_t close = std::min(text.find(')', executor), text.size());
-  const std::string_view call = text.substr(executor, close - executor);
-  const bool chooses = call.find("cluster") != std::string_view::npos ||
-                       text.find("LocalExecutor") != std::string_view::npos ||
-                       text.find("DebugExecutor") != std::string_view::npos;
-  if (chooses) return false;
-  std::size_t indent = std::string_view::npos;
-  for (const std::string_view line : LinesBackFrom(text, executor)) {
-    const std::string_view words = Trim(line);
-    if (words.empty() || words.starts_with('#')) continue;
-    const bool first = indent == std::string_view::npos;
-    if (words.find("return") != std::string_view::npos ||
-        words.find("exit(") != std::string_view::npos)
-      return false;
-    if (!first && IndentOf(line) >= indent) continue;
-    indent = IndentOf(line);
-    if (words.starts_with("if __name__") || words.starts_with("def ")) return true;
-    if (words.starts_with("if ") || words.starts_with("elif ") || words.starts_with("else"))
-      return false;
-  }
-  return true;
 }
 
 }  // namespace launch

@@ -10,6 +10,7 @@ namespace launch {
 
 struct ImportedStart {
   std::string function;            // its name in the module
+  std::string called;              // and in the text that imports it
   std::vector<std::string> files;  // where the module's text may lie, seen from the directory
 };
 
@@ -18,9 +19,5 @@ std::vector<ImportedStart> ImportedStartsOf(std::string_view text, std::string_v
 
 // The function of that name in a module's text, without indentation; empty: there is none.
 std::string_view FunctionIn(std::string_view text, std::string_view name);
-
-// Whether a text always comes to the executor of submitit that it makes: not in a branch, nor
-// behind a way out, nor with a choice of what it runs on.
-bool AlwaysSubmits(std::string_view text);
 
 }  // namespace launch

@@ -11,6 +11,7 @@
 #include "planner/line/python_words.h"
 #include "planner/line/script_flags.h"
 
+#include "planner/line/submitit_calls.h"
 namespace launch {
 namespace {
 
@@ -280,7 +281,7 @@ ScriptHabits HabitsIn(std::string_view text) {
   habits.only_nccl = !Has(squeezed, "gloo") && !Has(squeezed, "LAUNCH_BACKEND") &&
                      std::any_of(kNccl.begin(), kNccl.end(),
                                  [&](std::string_view what) { return Has(squeezed, what); });
-  habits.submits = Has(squeezed, "importsubmitit") && Has(squeezed, "Executor(");
+  habits.submits = Has(squeezed, "submitit") && MakesSubmitter(squeezed);
   habits.submits_always = habits.submits && habits.spawns.empty() && AlwaysSubmits(text);
   habits.sets_devices = Assigns(squeezed, "environ[\"CUDA_VISIBLE_DEVICES\"]=");
   return habits;
@@ -300,9 +301,11 @@ void TakeImported(std::string_view text, const LaunchLine& line,
       const std::string_view body = FunctionIn(*module, start.function);
       const ScriptHabits own = HabitsIn(body);
       if (habits.spawns.empty()) habits.spawns = own.spawns;
-      const bool submits = Has(*module, "import submitit") && Has(body, "Executor(");
+      const bool submits = Has(*module, "submitit") && MakesSubmitter(body);
       habits.submits = habits.submits || submits;
-      habits.submits_always = habits.submits_always || (submits && AlwaysSubmits(body));
+      habits.submits_always =
+          habits.submits_always ||
+          (submits && AlwaysSubmits(body, start.function) && AlwaysCalls(text, start.called));
       break;
     }
   }
@@ -479,10 +482,6 @@ bool NamesSubmitit(const LaunchLine& line) {
   const std::string file = line.script.substr(line.script.rfind('/') + 1);
   return file.find("submitit") != std::string::npos && file.ends_with(".py");
 }
-
-}  // namespace
-
-namespace {
 
 // "parallelize=True" and "tensor_parallel_size=4" of "pretrained=m,tensor_parallel_size=4"; empty:
 // there is none.

@@ -59,6 +59,18 @@ TEST_F(NamedFiles, HoldThePythonProgramsOfTheText) {
     EXPECT_EQ(files->count(name), 1U) << name;
 }
 
+TEST_F(NamedFiles, HoldTheModuleByWhichAProgramOfAScriptStartsItsProcesses) {
+  Write("train.sh", "python tools/run.py\n");
+  Write("tools/run.py", "from pkg.misc import launch_job\nlaunch_job(cfg)\n");
+  Write("pkg/misc.py", "def launch_job(cfg):\n    mp.spawn(run)\n");
+  std::filesystem::create_directories(dir_ / "tools/pkg/misc.py");
+  spec_.run = "bash train.sh";
+  const auto files = ReadNamedFiles(spec_);
+  ASSERT_TRUE(files) << FormatError(files.error());
+  EXPECT_EQ(files->size(), 3U);
+  EXPECT_EQ(files->count("pkg/misc.py"), 1U);
+}
+
 TEST_F(NamedFiles, FollowAccelerateToTheFileOfDeepspeed) {
   Write("acc.yaml",
         "distributed_type: DEEPSPEED\ndeepspeed_config:\n"

@@ -111,6 +111,27 @@ TEST(HostileInput, AScriptThatCallsItselfManyTimesIsReadOnce) {
   EXPECT_TRUE(ReadLaunchLine("bash a.sh", options));
 }
 
+TEST(HostileInput, ProgramsWithManyImportsAndCallsAreReadInReasonableTime) {
+  std::string names = "from m import (a";
+  while (names.size() < 120'000) names += ",launch";
+  names += ")\n";
+  while (names.size() < 250'000) names += "launch ";
+  std::string calls = "import submitit\n";
+  for (int i = 0; i < 8000; ++i) {
+    const std::string next = std::to_string(i + 1);
+    calls += "def f" + std::to_string(i) + "():\n    f" + next + "()\n";
+  }
+  calls += "def f8000():\n    f1()\n    f2()\n    submitit.AutoExecutor()\n";
+  const std::string self = "import submitit\ndef f():\n    f()\n    submitit.AutoExecutor()\n";
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::string& text : {names, calls, self}) {
+    LaunchLineOptions options;
+    options.files["t.py"] = text;
+    EXPECT_TRUE(ReadLaunchLine("python t.py", options));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
 TEST(HostileInput, ValuesThatBecomeManyWordsAreCutOnlySoFar) {
   std::string text = "A='";
   for (int i = 0; i < 8000; ++i) text += "x ";

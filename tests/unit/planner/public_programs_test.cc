@@ -362,3 +362,56 @@ INSTANTIATE_TEST_SUITE_P(
 
 }  // namespace
 }  // namespace launch
+        PublicProgram{"one whose arguments hold calls in front of where it runs",
+                      {{"run.py",
+                        "import submitit\nex = submitit.AutoExecutor(\n"
+                        "    folder=os.path.join(d, 'x'), cluster='local')\n"}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"one that makes it by a condition in the line",
+                      {{"run.py",
+                        "import submitit\n"
+                        "ex = submitit.AutoExecutor(folder='l') if args.slurm else None\n"}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"one that makes threads first",
+                      {{"run.py",
+                        "import submitit\npool = ThreadPoolExecutor(4)\nif args.slurm:\n"
+                        "    ex = submitit.AutoExecutor(folder='l')\n"}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"one whose function for it is called in a branch",
+                      {{"run.py",
+                        "import submitit\ndef submit(a):\n"
+                        "    ex = submitit.AutoExecutor(folder='l')\n    ex.submit(train, a)\n"
+                        "# submit(args)\nif __name__ == '__main__':\n    if args.slurm:\n"
+                        "        submit(args)\n    else:\n        train(args)\n"}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"one whose function for it is always called",
+                      {{"run.py",
+                        "from submitit import AutoExecutor\n\ndef job(a):\n    return 1\n\n"
+                        "def submit(a):\n    if not a:\n        a = 2\n"
+                        "    return AutoExecutor(folder='l')\n\ndef main():\n    submit(1)\n\n"
+                        "if __name__ == '__main__':\n    sys.exit(main())\n"}},
+                      "python run.py",
+                      kRefusedSubmit},
+        PublicProgram{"one that calls the function of a module in a branch",
+                      {{"run.py",
+                        "from pkg.submit import submit_jobs\nif args.slurm:\n"
+                        "    submit_jobs(T, args)\nelse:\n    train(args)\n"},
+                       {"pkg/submit.py", kSubmitJobs}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"a module whose name leads elsewhere",
+                      {{"run.py", "from /pkg/misc import launch_job\nlaunch_job()\n"},
+                       {"/pkg/misc.py", kLaunchJob}},
+                      "python run.py",
+                      "plain run.py"},
+        PublicProgram{"names with a comment behind each",
+                      {{"run.py",
+                        "from misc import (\n    other,  # a, b\n    launch_job,  # c\n)\n"
+                        "launch_job(cfg)\n"},
+                       {"misc.py", kLaunchJob}},
+                      "python run.py",
+                      "node"},
