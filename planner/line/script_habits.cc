@@ -8,10 +8,11 @@
 #include "common/units.h"
 #include "planner/line/device_flags.h"
 #include "planner/line/imported_starts.h"
+#include "planner/line/launcher_words.h"
 #include "planner/line/python_words.h"
 #include "planner/line/script_flags.h"
-
 #include "planner/line/submitit_calls.h"
+
 namespace launch {
 namespace {
 
@@ -212,8 +213,12 @@ std::string_view DrivesAllIn(const std::string& squeezed) {
   const bool ranks = Has(squeezed, "Distributed") || Has(squeezed, "init_process_group(") ||
                      Has(squeezed, "LOCAL_RANK");
   if (MakesDataParallel(squeezed) && !ranks) return "nn.DataParallel";
-  const bool told = ranks || Has(squeezed, "\"RANK\"") || Has(squeezed, "Accelerator(") ||
-                    Has(squeezed, "PartialState(");
+  // `device_map={"": args.local_rank}` beside one of a model that only judges.
+  constexpr std::array<std::string_view, 6> kRankSigns = {
+      "\"RANK\"", "Accelerator(", "PartialState(", "istributed", "local_rank", "process_index"};
+  const bool told = ranks || std::ranges::any_of(kRankSigns, [&](std::string_view sign) {
+                      return Has(squeezed, sign);
+                    });
   if (!told && SpreadsModel(squeezed)) return "device_map";
   if (!told && StartsEngine(squeezed)) return "tensor_parallel_size";
   const bool others = ranks || Has(squeezed, "importtorch") || Has(squeezed, "fromtorch") ||
@@ -495,6 +500,25 @@ std::string ItemOf(std::string_view list, std::string_view begin) {
   return {};
 }
 
+// Whether the program, or what it is made of, puts one model on several GPUs by itself: a flag for
+// the size of a tensor-parallel group may else be one of ranks. `text`: nullptr where it is not at
+// hand.
+bool RunsEngine(const LaunchLine& line, const std::string* text) {
+  constexpr std::array<std::string_view, 5> kEngines = {"vllm", "sglang", "lmdeploy", "trtllm",
+                                                        "lm_eval"};
+  const auto names = [&](std::string_view where) {
+    return std::ranges::any_of(kEngines, [&](std::string_view name) { return Has(where, name); });
+  };
+  if (text != nullptr) return names(*text);
+  if (RunsPython(line)) return names(ModuleOf(line));
+  // Also behind what starts it: `uv run vllm serve`.
+  constexpr std::size_t kMostBefore = 8;
+  bool found = names(line.command_word.substr(line.command_word.rfind('/') + 1));
+  for (std::size_t i = 0; i < std::min(line.arguments.size(), kMostBefore); ++i)
+    found = found || std::ranges::find(kEngines, ProgramOf(line.arguments[i])) != kEngines.end();
+  return found;
+}
+
 }  // namespace
 
 std::optional<OwnProcesses> SpreadsOneModel(const LaunchLine& line, const ScriptHabits& habits,
@@ -502,14 +526,15 @@ std::optional<OwnProcesses> SpreadsOneModel(const LaunchLine& line, const Script
   OwnProcesses found{.count = 1, .one_process = true};
   const std::string* text = RunsPython(line) ? TextOf(line, files) : nullptr;
   const bool ranks = text != nullptr && (habits.takes_ranks || Has(*text, "istributed"));
-  // A script that is not at hand may place each of its ranks itself.
-  const bool by_flag = text != nullptr || !line.script.ends_with(".py");
   if (ranks) return std::nullopt;
+  const bool engine = RunsEngine(line, text);
   for (const ShellWord& word : line.arguments) {
     std::string_view list = word.value;
     if (list.starts_with('-')) list.remove_prefix(std::min(list.find('='), list.size() - 1) + 1);
     if (Lower(ItemOf(list, "parallelize=")).ends_with("=true")) found.why = "parallelize=True";
-    const std::string size = ItemOf(list, "tensor_parallel_size=");
+    // "pretrained=m,tensor_parallel_size=4"; alone it may be a setting of a trainer.
+    const bool of_model = engine || Has(list, ",");
+    const std::string size = of_model ? ItemOf(list, "tensor_parallel_size=") : std::string();
     const auto count = size.empty() ? std::nullopt : CountIn(size.substr(size.find('=') + 1));
     if (count.value_or(1) == 1) continue;
     found.why = size;
@@ -517,7 +542,7 @@ std::optional<OwnProcesses> SpreadsOneModel(const LaunchLine& line, const Script
   }
   for (const ScriptFlag& flag : ReadScriptFlags(line.arguments)) {
     const bool size = flag.name == "tensor_parallel_size" || flag.name == "tp_size";
-    const auto count = by_flag && size ? CountIn(flag.value.value_or("")) : std::nullopt;
+    const auto count = engine && size ? CountIn(flag.value.value_or("")) : std::nullopt;
     if (count.value_or(1) == 1) continue;
     found.why = flag.text;
     found.devices = NamedDevices{flag.text, *count};

@@ -263,6 +263,41 @@ INSTANTIATE_TEST_SUITE_P(
                       {},
                       "python t.py --tensor_parallel_size 4",
                       "plain t.py"},
+        PublicProgram{"trl scripts: the model of each rank, and one that judges",
+                      {{"t.py",
+                        "m = A.from_pretrained('x', device_map={'': training_args.local_rank})\n"
+                        "judge = A.from_pretrained('y', device_map='auto')\n"}},
+                      "python t.py",
+                      "plain t.py"},
+        PublicProgram{"ranks that deepspeed makes itself known to",
+                      {{"t.py",
+                        "import deepspeed\ndeepspeed.init_distributed()\n"
+                        "judge = A.from_pretrained('y', device_map='auto')\n"}},
+                      "python t.py",
+                      "plain t.py"},
+        PublicProgram{"transformers docs, in ranks that the line asks for",
+                      {{"t.py", kSpreads}},
+                      "torchrun --nproc_per_node 4 t.py",
+                      "torchrun procs=4 t.py"},
+        PublicProgram{"a script whose program is elsewhere, with a size of a group of its ranks",
+                      {{"train.py", "from pkg.main import main\nmain()\n"}},
+                      "python train.py --tp_size 2 tensor_parallel_size=2",
+                      "plain train.py"},
+        PublicProgram{"the same of a module", {}, "python -m pkg.train --tp_size 2", "plain -m"},
+        PublicProgram{"the same behind a shell script",
+                      {{"run.sh", "python train.py \"$@\"\n"}, {"train.py", kRanks}},
+                      "bash run.sh --tp_size 2",
+                      "plain"},
+        PublicProgram{"vllm docs: the server as a module",
+                      {},
+                      "python -m vllm.entrypoints.openai.api_server --tensor-parallel-size 4",
+                      "node procs=1 devices=4",
+                      true},
+        PublicProgram{"uv docs of vllm",
+                      {},
+                      "uv run vllm serve m --tensor-parallel-size 4",
+                      "node procs=1 devices=4",
+                      true},
         PublicProgram{"NVIDIA/pix2pixHD scripts: one process of torch.distributed.launch",
                       {},
                       "python -m torch.distributed.launch train.py --gpu_ids 0,1,2,3 --fp16",
@@ -345,23 +380,6 @@ INSTANTIATE_TEST_SUITE_P(
                         "ex = submitit.AutoExecutor(folder='l', cluster=args.cluster)\n"}},
                       "python run.py",
                       "plain run.py"},
-        PublicProgram{"dmlc/dgl examples: its launcher",
-                      {},
-                      "python3 tools/launch.py --num_trainers 4 --ip_config ip.txt "
-                      "\"python3 train_dist.py --graph_name g --ip_config ip.txt\"",
-                      "refused: run: --ip_config and a command behind it: the program starts the "
-                      "command on those hosts by ssh, out of launch's reach"},
-        PublicProgram{"the program that it starts",
-                      {},
-                      "python3 train_dist.py --graph_name g --ip_config ip.txt --num_trainers 4",
-                      "plain train_dist.py"},
-        PublicProgram{"a text that only looks like a command",
-                      {},
-                      "python eval.py --hostfile h.txt --prompt \"python a.py does what?\"",
-                      "plain eval.py"}));
-
-}  // namespace
-}  // namespace launch
         PublicProgram{"one whose arguments hold calls in front of where it runs",
                       {{"run.py",
                         "import submitit\nex = submitit.AutoExecutor(\n"
@@ -415,3 +433,20 @@ INSTANTIATE_TEST_SUITE_P(
                        {"misc.py", kLaunchJob}},
                       "python run.py",
                       "node"},
+        PublicProgram{"dmlc/dgl examples: its launcher",
+                      {},
+                      "python3 tools/launch.py --num_trainers 4 --ip_config ip.txt "
+                      "\"python3 train_dist.py --graph_name g --ip_config ip.txt\"",
+                      "refused: run: --ip_config and a command behind it: the program starts the "
+                      "command on those hosts by ssh, out of launch's reach"},
+        PublicProgram{"the program that it starts",
+                      {},
+                      "python3 train_dist.py --graph_name g --ip_config ip.txt --num_trainers 4",
+                      "plain train_dist.py"},
+        PublicProgram{"a text that only looks like a command",
+                      {},
+                      "python eval.py --hostfile h.txt --prompt \"python a.py does what?\"",
+                      "plain eval.py"}));
+
+}  // namespace
+}  // namespace launch
