@@ -31,7 +31,6 @@ Result<std::string> LauncherBehind(const WrittenCounts& counts);
 // A script that the text runs and that is not at hand, said for a text that starts once per rank.
 std::optional<Finding> UnreadScript(const WrittenCounts& counts);
 
-// Files that the text names beyond the number that a job takes along.
 // Whether the text, or a script that it runs, may make a list of the devices that the job gives.
 bool ReadsDevices(const ShellScript& script, const WrittenCounts& counts);
 
@@ -40,6 +39,7 @@ bool ReadsDevices(const ShellScript& script, const WrittenCounts& counts);
 Finding DevicesReplaced(std::optional<int> count, const LaunchLineOptions& options,
                         std::string_view called);
 
+// Files that the text names beyond the number that a job takes along.
 std::optional<Finding> FilesLeftOut(const WrittenCounts& counts, const LaunchLineOptions& options);
 
 // A server or `tail -f` in the foreground of the text or of a script that it runs.

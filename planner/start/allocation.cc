@@ -46,9 +46,7 @@ std::string WithWrappers(const LaunchLine& line, const JobSpec& job) {
         "python3() { \"$LAUNCH_WRAPPERS/python3\" \"$@\"; }; export -f python python3; ";
   }
   // Recipes run in /bin/sh, which may take no functions from bash.
-  if (per_node) {
-    if (line.runs_make) text += "export MAKEFLAGS=\"${MAKEFLAGS-} -- SHELL=/bin/bash\"; ";
-  }
+  if (per_node && line.runs_make) text += "export MAKEFLAGS=\"${MAKEFLAGS-} -- SHELL=/bin/bash\"; ";
   return text + line.shell;
 }
 
