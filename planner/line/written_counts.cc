@@ -367,9 +367,12 @@ class CountReader {
       }
       return;
     }
-    if (visible->second.empty() || visible->second[0] == '-') return;
+    const bool hidden = visible->second.empty() || visible->second[0] == '-';
+    if (hidden || visible->second == "NoDevFiles") return;
     NoteProgramOf(command);
-    program_devices_open_ = program_devices_open_ || !IsDeviceList(visible->second);
+    // In a branch they may be those of one rank: `if [ $LOCAL_RANK = 0 ]`.
+    program_devices_open_ =
+        program_devices_open_ || walk_.maybe() || !IsDeviceList(visible->second);
     if (!IsDeviceList(visible->second)) return;
     program_devices_ = std::max(ItemsOf(visible->second), program_devices_.value_or(0));
     NoteForeignDevice(visible->second, "a Python program", foreign_of_program_);

@@ -56,8 +56,10 @@ class PlaceOfRank:
     """What keep_devices asks of a rank that a text is started for."""
 
     def __init__(self, environ):
-        self.per_node = int(environ.get("LOCAL_WORLD_SIZE", "1"))
-        self.node = int(environ.get("RANK", "0"))  # the first one speaks
+        # A text may have set these itself, to nothing too.
+        size, rank = environ.get("LOCAL_WORLD_SIZE", ""), environ.get("RANK", "")
+        self.per_node = int(size) if size.isdecimal() else 1
+        self.node = int(rank) if rank.isdecimal() else 0  # the first one speaks
 
 
 class Place:
@@ -112,7 +114,7 @@ def keep_devices(place, environ, least=None):
     found = environ.get("CUDA_VISIBLE_DEVICES")
     if planned is None or found == planned:
         return
-    devices = planned.split(",")
+    devices = [one for one in planned.split(",") if one]
     ids = [one for one in environ.get("LAUNCH_GPU_IDS", "").split(",") if one]
     asked = [device.strip() for device in (found or "").split(",") if device.strip()]
     meant = devices_meant(asked, devices, ids, inherited)
@@ -446,7 +448,8 @@ def become_node(environ):
 def program(real, argv):
     """A Python program that starts its processes itself: the numbers of devices in front of it are
     as a launcher's. It may hide them all."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "")[:1] in ("", "-")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").strip()
+    hidden = visible[:1] in ("", "-") or visible == "NoDevFiles"
     if os.environ.get("LAUNCH_START") == "node" and not hidden:
         keep_devices(Place(os.environ), os.environ, least=1)
     elif not hidden:

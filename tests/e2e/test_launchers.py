@@ -437,9 +437,9 @@ def test_devices_that_a_script_sets_in_a_rank_are_those_of_the_job(tmp_path):
     wrapper = tmp_path / "node_launcher.py"
     wrapper.write_text((ROOT / "planner/start/node_launcher.py").read_text())
 
-    def seen(devices, ranks):
-        environ = {**os.environ, "LAUNCH_START": "direct", "LAUNCH_VISIBLE_DEVICES": "4,5", "CUDA_VISIBLE_DEVICES": devices,
-                   "LOCAL_WORLD_SIZE": str(ranks), "RANK": "0"}
+    def seen(devices, ranks, planned="4,5", rank="0"):
+        environ = {**os.environ, "LAUNCH_START": "direct", "LAUNCH_VISIBLE_DEVICES": planned, "CUDA_VISIBLE_DEVICES": devices,
+                   "LOCAL_WORLD_SIZE": str(ranks), "RANK": rank}
         show = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
         command = [sys.executable, str(wrapper), "program", sys.executable, "-c", show]
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout.strip()
@@ -447,7 +447,11 @@ def test_devices_that_a_script_sets_in_a_rank_are_those_of_the_job(tmp_path):
     assert seen("1", 1) == "5", "a place among the job's devices"
     assert seen("1,0", 2) == "5,4"
     assert seen("0", 2) == "4,5", "too few for the ranks, each of which takes its own of them"
-    assert seen("", 2) == "", "hidden"
+    assert seen("", 2) == seen(" ", 2).strip() == "", "hidden"
+    assert seen("NoDevFiles", 2) == "NoDevFiles", "hidden"
+    assert seen("1", "", rank="") == "5", "a text that takes the place out of its environment"
+    assert seen("1", 1, planned="MIG-a/1/0,MIG-a/2/0") == "MIG-a/2/0"
+    assert seen("0", 1, planned="") == "", "a job without GPUs"
 
 
 def test_a_shim_that_goes_on_along_path_reaches_an_interpreter(tmp_path):

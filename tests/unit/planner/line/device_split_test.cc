@@ -318,6 +318,11 @@ TEST(DeviceSplit, DevicesOfAScriptBecomeThoseOfTheJob) {
   EXPECT_TRUE(maps(kLoop, 0)) << "once, with devices of its own for each program";
   // Each rank its own, an interpreter that bash does not find by its name, and none at all.
   EXPECT_FALSE(maps("CUDA_VISIBLE_DEVICES=$LOCAL_RANK python train.py", 2));
+  EXPECT_FALSE(
+      maps("if [ $LOCAL_RANK = 0 ]; then\n  CUDA_VISIBLE_DEVICES=0 python train.py\nelse\n"
+           "  CUDA_VISIBLE_DEVICES=1 python train.py\nfi",
+           2));
+  EXPECT_FALSE(maps("export CUDA_VISIBLE_DEVICES=NoDevFiles\npython train.py", 1));
   EXPECT_FALSE(maps("export CUDA_VISIBLE_DEVICES=0\nnohup python train.py", 2));
   EXPECT_FALSE(maps("export CUDA_VISIBLE_DEVICES=0\npython train.py", 2, true));
   EXPECT_FALSE(maps("python train.py", 2));
