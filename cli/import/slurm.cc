@@ -310,6 +310,18 @@ Result<void> Policies(const Options& options, JobFileDraft& draft) {
   return {};
 }
 
+SlurmNumbers NumbersOf(const Options& options) {
+  SlurmNumbers numbers;
+  if (const auto cores = NumberOf(options, "cpus-per-task"))
+    numbers["SLURM_CPUS_PER_TASK"] = *cores;
+  if (const auto tasks = NumberOf(options, "ntasks-per-node"))
+    numbers["SLURM_NTASKS_PER_NODE"] = *tasks;
+  const std::int64_t gpus = GpusPerNode(options);
+  if (gpus > 0) numbers["SLURM_GPUS_ON_NODE"] = gpus;
+  if (gpus > 0 && options.contains("gpus-per-node")) numbers["SLURM_GPUS_PER_NODE"] = gpus;
+  return numbers;
+}
+
 // Of tasks that srun starts, or of the script itself, which Slurm runs once. A launcher counts its
 // processes itself.
 void Processes(const Options& options, const SrunUse& srun, const std::string& run,
@@ -326,6 +338,7 @@ void Processes(const Options& options, const SrunUse& srun, const std::string& r
   }
   if (!srun.per_task || options.contains("ntasks-per-gpu")) return;
   if (srun.counts && !options.contains("ntasks-per-node")) {
+    if (srun.launcher) return;
     draft.Note("srun says itself how many tasks there are: write procs_per_node");
     return;
   }
@@ -364,12 +377,16 @@ Result<Imported> ImportSlurm(std::string_view text, const std::string& path) {
   }
   if (options.contains("hold")) draft.Note("hold: submit with launch submit --hold");
   SrunUse srun;
-  std::string run = SlurmCommands(script, TasksPerNode(options).value_or(1), srun, draft);
+  const SlurmNumbers numbers = NumbersOf(options);
+  const std::int64_t tasks = TasksPerNode(options).value_or(1);
+  std::string run = SlurmCommands(script, srun, draft);
+  const std::string workdir = ValueOf(options, "chdir");
+  srun.launcher = srun.launcher || CallsLauncher(run, path, workdir);
+  run = WithOurNames(script, std::move(run), tasks, numbers, srun, draft);
   while (!run.empty() && run.back() == '\n') run.pop_back();
   while (!run.empty() && run.front() == '\n') run.erase(0, 1);
   if (!run.empty()) draft.Block("run", run);
-  NoteCalledScripts(run, path, ValueOf(options, "chdir"), TasksPerNode(options).value_or(1) == 1,
-                    draft);
+  NoteCalledScripts(run, path, workdir, tasks, numbers, draft);
   Processes(options, srun, run, draft);
   PyxisOptions container;
   for (const auto& [name, option] : options) {

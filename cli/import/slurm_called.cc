@@ -100,54 +100,84 @@ class CalledFiles {
   std::vector<std::string> places_;
 };
 
-void NoteUse(const std::string& file, const SlurmUse& use, bool task_is_node, JobFileDraft& draft) {
-  const std::string at = file + ":" + std::to_string(use.line) + ": " + use.name;
-  const std::string twin(TwinOfSlurm(use.name, task_is_node));
-  if (twin.empty())
-    draft.Note(at + " has no value under launch, which has no twin for it");
-  else
-    draft.Note(at + " has no value under launch: read " + twin + " there, or put `export " +
-               use.name + "=$" + twin + "` in front of run");
-}
+// Follows the scripts, each once.
+class CalledScripts {
+ public:
+  explicit CalledScripts(CalledFiles files) : files_(std::move(files)) {}
+
+  void Follow(const std::string& run) {
+    if (Result<ShellScript> script = ReadShell(run)) open_.emplace_back("", *std::move(script));
+    while (!open_.empty() && visited_.size() < kMostScripts) {
+      const auto [name, script] = std::move(open_.front());
+      open_.pop_front();
+      if (!name.empty()) Take(name, UsesOfShell(script));
+      launcher_ = launcher_ || FindLauncher(script).has_value();
+      KnownVariables known;
+      for (const ShellCommand& command : script.commands) Visit(command, known);
+    }
+  }
+
+  const std::vector<std::pair<std::string, SlurmUse>>& uses() const { return uses_; }
+  bool launcher() const { return launcher_; }
+
+ private:
+  void Take(const std::string& file, const std::vector<SlurmUse>& uses) {
+    for (const SlurmUse& use : uses) {
+      if (seen_.insert(use.name).second) uses_.emplace_back(file, use);
+    }
+  }
+
+  void Visit(const ShellCommand& command, KnownVariables& known) {
+    for (const ShellWord& word : command.words) {
+      TakeAssignment(word, known);
+      if (const auto assignment = AssignmentOf(word)) seen_.insert(assignment->name);
+    }
+    const std::string shell = CalledScriptOf(command, known).path;
+    const std::string called = shell.empty() ? PythonFileOf(command, known) : shell;
+    if (called.empty() || !visited_.insert(called).second) return;
+    const std::optional<std::string> text = files_.Text(called);
+    if (!text) return;
+    if (shell.empty()) {
+      Take(called, UsesOfPython(*text));
+    } else if (Result<ShellScript> read = ReadShell(*text)) {
+      open_.emplace_back(called, *std::move(read));
+    }
+  }
+
+  CalledFiles files_;
+  std::set<std::string> seen_;     // variables: used, or given a value
+  std::set<std::string> visited_;  // files
+  std::deque<std::pair<std::string, ShellScript>> open_;
+  std::vector<std::pair<std::string, SlurmUse>> uses_;  // with their files
+  bool launcher_ = false;                               // one of the texts calls one
+};
 
 }  // namespace
 
+bool CallsLauncher(const std::string& run, const std::string& path, const std::string& workdir) {
+  CalledScripts scripts(CalledFiles(path, workdir));
+  scripts.Follow(run);
+  return scripts.launcher();
+}
+
 void NoteCalledScripts(const std::string& run, const std::string& path, const std::string& workdir,
-                       bool task_is_node, JobFileDraft& draft) {
-  const CalledFiles files(path, workdir);
-  std::set<std::string> told;     // or given a value by run itself
-  std::set<std::string> visited;  // files
-  std::deque<std::pair<std::string, ShellScript>> open;
-  if (Result<ShellScript> script = ReadShell(run)) open.emplace_back("", *std::move(script));
-  while (!open.empty() && visited.size() < kMostScripts) {
-    const auto [name, script] = std::move(open.front());
-    open.pop_front();
-    if (!name.empty()) {
-      for (const SlurmUse& use : UsesOfShell(script)) {
-        if (told.insert(use.name).second) NoteUse(name, use, task_is_node, draft);
-      }
-    }
-    KnownVariables known;
-    for (const ShellCommand& command : script.commands) {
-      for (const ShellWord& word : command.words) {
-        TakeAssignment(word, known);
-        if (const auto assignment = AssignmentOf(word)) told.insert(assignment->name);
-      }
-      const std::string shell = CalledScriptOf(command, known).path;
-      const std::string python = shell.empty() ? PythonFileOf(command, known) : std::string();
-      const std::string& called = shell.empty() ? python : shell;
-      if (called.empty() || !visited.insert(called).second) continue;
-      const std::optional<std::string> text = files.Text(called);
-      if (!text) continue;
-      if (!shell.empty()) {
-        if (Result<ShellScript> read = ReadShell(*text))
-          open.emplace_back(called, *std::move(read));
-        continue;
-      }
-      for (const SlurmUse& use : UsesOfPython(*text)) {
-        if (told.insert(use.name).second) NoteUse(called, use, task_is_node, draft);
-      }
-    }
+                       std::int64_t tasks_per_node, const SlurmNumbers& numbers,
+                       JobFileDraft& draft) {
+  CalledScripts scripts(CalledFiles(path, workdir));
+  scripts.Follow(run);
+  const SlurmNumbers written = WrittenOut(numbers, scripts.launcher());
+  for (const auto& [file, use] : scripts.uses()) {
+    const std::string says =
+        file + ":" + std::to_string(use.line) + ": " + use.name + " has no value under launch";
+    const std::string twin(TwinOfSlurm(use.name, tasks_per_node == 1 && scripts.launcher()));
+    if (const auto number = written.find(use.name); number != written.end())
+      draft.Note(says + ": put `export " + use.name + "=" + std::to_string(number->second) +
+                 "` in front of run");
+    else if (twin.empty())
+      draft.Note(says + ", which has no twin for it");
+    else
+      draft.Note(says + ": read " + twin + " there, or put `export " + use.name + "=$" + twin +
+                 "` in front of run");
   }
 }
 

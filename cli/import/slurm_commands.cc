@@ -362,6 +362,18 @@ void Count(const Srun& srun, bool per_task, SrunUse& use) {
   }
 }
 
+// Beside commands of srun.
+void NoteOnce(const ShellScript& script, const Lines& lines, JobFileDraft& draft) {
+  KnownVariables known;
+  for (const ShellCommand& command : script.commands) {
+    for (const ShellWord& word : command.words) TakeAssignment(word, known);
+    if (!CallsPython(command) || FindLauncher(command) || FindSrun(command.words, known)) continue;
+    draft.Note(lines.At(command.words.front().line) +
+               "Python without srun runs once under Slurm, on the first node: launch runs it "
+               "wherever it runs run; do it before the submit");
+  }
+}
+
 std::string Plain(const ShellScript& script, const Lines& lines, SrunUse& use,
                   JobFileDraft& draft) {
   std::string text;
@@ -514,8 +526,10 @@ bool StartsItself(const std::string& run) {
   return line ? line->launcher != LauncherKind::kProcess : HasLauncher(run);
 }
 
-std::string Renamed(std::string text, bool by_node, JobFileDraft& draft) {
+std::string Renamed(std::string text, bool by_node, const SlurmNumbers& given,
+                    JobFileDraft& draft) {
   for (const auto& twin : kTwins) {
+    if (given.contains(std::string(twin.first))) continue;
     const std::string_view to = TwinOf(twin, by_node);
     const std::string before = text;
     RenameVariable(text, twin.first, to);
@@ -523,6 +537,41 @@ std::string Renamed(std::string text, bool by_node, JobFileDraft& draft) {
       draft.Note("run: " + std::string(twin.first) + " became " + std::string(to));
   }
   return text;
+}
+
+// `torchrun ... train.py --gpus $SLURM_GPUS_ON_NODE`: launch starts the program itself, where
+// NPROC_PER_NODE has no value.
+bool ProgramGetsCount(const std::string& run) {
+  const Result<LaunchLine> line = ReadLaunchLine(run, {});
+  return line && line->launcher != LauncherKind::kNode &&
+         line->launcher != LauncherKind::kProcess &&
+         line->shell.find("SLURM_GPUS_") != std::string::npos;
+}
+
+// Without comments, as far as a shell reads the text.
+bool Uses(const std::string& text, const std::string& name) {
+  const Result<ShellScript> script = ReadShell(text);
+  if (!script) return false;
+  std::string words;
+  for (const ShellCommand& command : script->commands) {
+    for (const ShellWord& word : command.words) words += word.raw + "\n";
+    for (const ShellRedirect& redirect : command.redirects) words += redirect.raw + "\n";
+  }
+  std::string renamed = words;
+  RenameVariable(renamed, name, "");
+  return renamed != words;
+}
+
+// What the file itself says has the same value in every process, and may be used inside of texts
+// and by the programs that run calls.
+std::string WithNumbers(const std::string& text, const SlurmNumbers& numbers, JobFileDraft& draft) {
+  std::string given;
+  for (const auto& [name, number] : numbers) {
+    if (!Uses(text, name)) continue;
+    given += "export " + name + "=" + std::to_string(number) + "\n";
+    draft.Note("run: " + name + " is " + std::to_string(number) + ", as the file says");
+  }
+  return given + text;
 }
 
 // A comment to the end of the line is no use.
@@ -533,7 +582,8 @@ std::string_view WithoutComment(std::string_view line) {
 }
 
 // What only Slurm knows, in what the file says and nothing was made of.
-void NoteLeft(const SlurmScript& script, const std::string& run, JobFileDraft& draft) {
+void NoteLeft(const SlurmScript& script, const std::string& run, const SlurmNumbers& given,
+              JobFileDraft& draft) {
   constexpr std::string_view kPrograms[] = {"srun",   "sbatch",  "scontrol",
                                             "squeue", "scancel", "sacct"};
   std::size_t number = 0;
@@ -552,7 +602,9 @@ void NoteLeft(const SlurmScript& script, const std::string& run, JobFileDraft& d
       while (behind < line.size() && IsNameChar(line[behind])) ++behind;
       const std::string name(line.substr(use, behind - use));
       const bool whole = use == 0 || !IsNameChar(line[use - 1]);
-      if (!whole || run.find(name) == std::string::npos || !told.insert(at + name).second) continue;
+      if (!whole || given.contains(name) || run.find(name) == std::string::npos ||
+          !told.insert(at + name).second)
+        continue;
       draft.Note(at + ": run still uses " + name + ", which launch has no twin for");
     }
     for (const std::string_view program : kPrograms) {
@@ -570,14 +622,20 @@ void NoteLeft(const SlurmScript& script, const std::string& run, JobFileDraft& d
 
 }  // namespace
 
-std::string_view TwinOfSlurm(std::string_view name, bool task_is_node) {
-  const auto found =
-      std::ranges::find_if(kTwins, [&](const auto& twin) { return twin.first == name; });
-  return found == std::end(kTwins) ? std::string_view() : TwinOf(*found, task_is_node);
+SlurmNumbers WrittenOut(const SlurmNumbers& numbers, bool launcher) {
+  SlurmNumbers written = numbers;
+  if (launcher)
+    std::erase_if(written, [](const auto& each) { return each.first.starts_with("SLURM_GPUS_"); });
+  return written;
 }
 
-std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, SrunUse& use,
-                          JobFileDraft& draft) {
+std::string_view TwinOfSlurm(std::string_view name, bool by_node) {
+  const auto found =
+      std::ranges::find_if(kTwins, [&](const auto& twin) { return twin.first == name; });
+  return found == std::end(kTwins) ? std::string_view() : TwinOf(*found, by_node);
+}
+
+std::string SlurmCommands(const SlurmScript& script, SrunUse& use, JobFileDraft& draft) {
   const Lines lines(script);
   const Result<ShellScript> read = ReadShell(script.body);
   std::string text;
@@ -593,13 +651,21 @@ std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node
         "run is the script's text: it has loops, arrays or functions, so nothing in it was changed "
         "but srun, the master and names");
   }
+  if (read && use.any) NoteOnce(*read, lines, draft);
   ReplaceHostnames(text, draft);
   ReplaceHeadAddress(text, draft);
   use.launcher = StartsItself(text);
-  const bool by_node = tasks_per_node == 1 && (use.launcher || HasLauncher(script.body));
-  text = Renamed(std::move(text), by_node, draft);
-  NoteLeft(script, text, draft);
   return text;
+}
+
+std::string WithOurNames(const SlurmScript& script, std::string run, std::int64_t tasks_per_node,
+                         const SlurmNumbers& numbers, const SrunUse& srun, JobFileDraft& draft) {
+  const bool launcher = srun.launcher || HasLauncher(script.body);
+  const bool by_node = tasks_per_node == 1 && launcher;
+  const SlurmNumbers given = WrittenOut(numbers, launcher && !ProgramGetsCount(run));
+  run = WithNumbers(Renamed(std::move(run), by_node, given, draft), given, draft);
+  NoteLeft(script, run, given, draft);
+  return run;
 }
 
 }  // namespace launch

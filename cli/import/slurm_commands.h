@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -19,13 +20,24 @@ struct SrunUse {
   PyxisOptions container;
 };
 
-// Without srun in front of commands and without the search for a master, with our names for Slurm's
-// variables. What stays and works nowhere else than under Slurm is told with its line.
-std::string SlurmCommands(const SlurmScript& script, std::int64_t tasks_per_node, SrunUse& srun,
-                          JobFileDraft& draft);
+// Without srun in front of commands and without the search for a master. What stays and works
+// nowhere else than under Slurm is told with its line.
+std::string SlurmCommands(const SlurmScript& script, SrunUse& srun, JobFileDraft& draft);
 
-// Our variable with the value of Slurm's `name`; empty: there is none. `task_is_node`: each node
-// has one task, so that the number of a task is that of its node.
-std::string_view TwinOfSlurm(std::string_view name, bool task_is_node);
+// Variables of Slurm whose value the file itself says: SLURM_CPUS_PER_TASK.
+using SlurmNumbers = std::map<std::string, std::int64_t>;
+
+// What SlurmCommands made of the script, with our names for Slurm's variables. `srun.launcher`:
+// also where a script that it calls does.
+std::string WithOurNames(const SlurmScript& script, std::string run, std::int64_t tasks_per_node,
+                         const SlurmNumbers& numbers, const SrunUse& srun, JobFileDraft& draft);
+
+// Those of them that are written out: where a launcher is called the GPUs of a node are not, for
+// NPROC_PER_NODE is there then and follows the job.
+SlurmNumbers WrittenOut(const SlurmNumbers& numbers, bool launcher);
+
+// Our variable with the value of Slurm's `name`; empty: there is none. `by_node`: each node has one
+// task, which calls a launcher, so that the number of a task is that of its node.
+std::string_view TwinOfSlurm(std::string_view name, bool by_node);
 
 }  // namespace launch

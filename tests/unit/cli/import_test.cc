@@ -491,6 +491,42 @@ TEST(ImportSlurm, WhatIsExportedStaysForThoseThatReadIt) {
   EXPECT_EQ(run("set -ae\n" + hosts + "bash t.sh\n"), "set -ae\n" + ours + "bash t.sh\n");
 }
 
+TEST(ImportSlurm, WhatTheFileSaysItselfIsWrittenOut) {
+  const auto import = [](const std::string& body) {
+    return ImportText(
+        "#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"
+        "#SBATCH --cpus-per-task=12\n" +
+            body,
+        "j.sh");
+  };
+  const auto direct = import(
+      "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\n"
+      "export WORLD_SIZE=$(($SLURM_NNODES * $SLURM_NTASKS_PER_NODE))\n"
+      "srun python t.py --devices $SLURM_GPUS_ON_NODE\n");
+  EXPECT_EQ(Read(direct).run,
+            "export SLURM_CPUS_PER_TASK=12\nexport SLURM_GPUS_ON_NODE=4\n"
+            "export SLURM_NTASKS_PER_NODE=4\n"
+            "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\n"
+            "export WORLD_SIZE=$(($NNODES * $SLURM_NTASKS_PER_NODE))\n"
+            "python t.py --devices $SLURM_GPUS_ON_NODE\n");
+  EXPECT_FALSE(Says(*direct, "no twin"));
+  EXPECT_TRUE(Says(*direct, "SLURM_CPUS_PER_TASK is 12, as the file says"));
+  const auto once = import("python get.py\nsrun python t.py\n");
+  EXPECT_TRUE(Says(*once, "line 5: Python without srun runs once")) << once->notes.back();
+  EXPECT_FALSE(Says(*direct, "Python without srun"));
+  // Not the program that launch starts itself.
+  EXPECT_EQ(Read(import("srun -n 1 torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE t.py "
+                        "--gpus $SLURM_GPUS_ON_NODE\n"))
+                .run,
+            "export SLURM_GPUS_ON_NODE=4\ntorchrun --nproc_per_node=$SLURM_GPUS_ON_NODE t.py "
+            "--gpus $SLURM_GPUS_ON_NODE\n");
+  // A launcher has the number of its processes from the job.
+  EXPECT_EQ(Read(import("torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE t.py\n")).run,
+            "torchrun --nproc_per_node=$NPROC_PER_NODE t.py\n");
+  EXPECT_EQ(Read(import("# $SLURM_CPUS_PER_TASK\npython t.py\n")).run, "python t.py\n");
+  EXPECT_TRUE(Says(*ImportText("#SBATCH -N 2\necho $SLURM_CPUS_PER_TASK\n", "j.sh"), "no twin"));
+}
+
 TEST(ImportSlurm, SlurmsVariablesInCalledScriptsAreNamedWithTheirLine) {
   const std::filesystem::path dir =
       std::filesystem::path(testing::TempDir()) / ("import-" + std::to_string(::getpid()));
@@ -520,7 +556,18 @@ TEST(ImportSlurm, SlurmsVariablesInCalledScriptsAreNamedWithTheirLine) {
   EXPECT_FALSE(Says(*given, "SLURM_TOPOLOGY_ADDR has no value"));
   const auto python = import("srun --ntasks-per-node=8 python -u plain.py\n");
   EXPECT_TRUE(Says(*python, "plain.py:2: SLURM_PROCID")) << python->notes.back();
+  EXPECT_TRUE(Says(*python, "read RANK there")) << "srun starts the ranks themselves";
   EXPECT_FALSE(Says(*python, "SLURM_LOCALID"));
+  std::ofstream(dir / "plain.py") << "import os\ngpus = int(os.environ['SLURM_GPUS_ON_NODE'])\n";
+  EXPECT_TRUE(Says(*import("srun --ntasks-per-node=8 python plain.py\n"),
+                   "put `export SLURM_GPUS_ON_NODE=8` in front of run"));
+  EXPECT_TRUE(Says(*import("torchrun --nproc_per_node=8 plain.py\n"), "read NPROC_PER_NODE there"));
+  // One task for each node whose script calls a launcher is no process of the training.
+  const auto behind =
+      import("#SBATCH --ntasks-per-node=1\nsrun bash train.sh --rank $SLURM_PROCID\n");
+  EXPECT_FALSE(Read(behind).procs_per_node);
+  EXPECT_EQ(Read(behind).run, "bash train.sh --rank $NODE_RANK\n");
+  EXPECT_FALSE(Says(*import("srun -n 2 --ntasks-per-node=1 bash train.sh\n"), "procs_per_node"));
   std::filesystem::remove_all(dir);
 }
 
