@@ -224,6 +224,7 @@ class LauncherSearch {
     bool behind_one = false;  // the first word is a wrapper: whatever follows may be a command
     bool first = true;
     bool training = true;  // may still stand behind
+    bool parallel = false;
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (AssignmentOf(words[i])) continue;
       if (Installs(words, i)) return std::nullopt;
@@ -232,6 +233,11 @@ class LauncherSearch {
       if (refused && (training || !refused->only_with_training)) return refused->program;
       if (auto seen = Anywhere(words, i)) return seen;
       if (!wrapped) continue;
+      // parallel 'torchrun t.py --lr {}' ::: 1 2
+      parallel = parallel || ProgramOf(words[i]) == "parallel";
+      if (parallel && words[i].value.find(' ') != std::string::npos) {
+        if (auto seen = InText(words[i].value)) return seen;
+      }
       if (FindDeepspeed(words, i)) return "deepspeed";
       if (FindAccelerate(words, i)) return "accelerate launch";
       if (const auto own = OwnLauncherIn(words, i)) return own;

@@ -15,6 +15,7 @@
 #include "planner/line/node_line.h"
 #include "planner/line/own_launchers.h"
 #include "planner/line/shell_functions.h"
+#include "planner/line/shell_values.h"
 
 namespace launch {
 namespace {
@@ -156,12 +157,15 @@ bool Serves(const ShellCommand& command) {
   });
 }
 
-// "-P", "4" or "-P4", "--max-procs=4": whether they name one at a time; absent: the word is none of
-// these.
+// "-P", "4" or "-P4", "-0P4", "--max-procs=4": whether they name one at a time; absent: the word is
+// none of these.
 std::optional<bool> NamesOne(const std::vector<ShellWord>& words, std::size_t at,
                              std::initializer_list<std::string_view> flags) {
+  std::string text = words[at].value;
+  // Switches of xargs that stand in front of a flag in one word.
+  if (!text.starts_with("--")) text.erase(1, text.find_first_not_of("0rtx", 1) - 1);
   for (const std::string_view flag : flags) {
-    std::string_view rest = words[at].value;
+    std::string_view rest = text;
     if (!rest.starts_with(flag)) continue;
     rest.remove_prefix(flag.size());
     if (rest.starts_with('=')) rest.remove_prefix(1);
@@ -189,8 +193,12 @@ bool StartsCopies(const std::vector<ShellWord>& words) {
   const std::string_view name = ProgramOf(words[program]);
   if (name != "parallel" && name != "xargs") return false;
   bool several = name == "parallel";  // one for each core
+  bool value = false;                 // may follow: of the flag in front
   for (std::size_t i = program + 1; i < words.size() && words[i].value != ":::"; ++i) {
-    if (!words[i].value.starts_with('-')) continue;
+    const bool flag = words[i].value.starts_with('-');
+    if (!flag && !value) break;  // the command that it starts
+    value = flag;
+    if (!flag) continue;
     const auto one = name == "xargs" ? NamesOne(words, i, {"-P", "--max-procs"})
                                      : NamesOne(words, i, {"-j", "-P", "--jobs", "--max-procs"});
     if (!one) continue;
@@ -200,40 +208,78 @@ bool StartsCopies(const std::vector<ShellWord>& words) {
   return several && !(name == "parallel" && GivesOneArgument(words));
 }
 
+class AtOnceSearch {
+ public:
+  explicit AtOnceSearch(const std::set<std::string, std::less<>>& scripts) : scripts_(scripts) {}
+
+  std::string In(const ShellScript& script) {
+    static constexpr std::array<std::string_view, 4> kOther = {"else", "elif", ";;", "wait"};
+    const std::vector<CommandRole> roles = RolesOf(script);
+    int loop = 0;  // that are open
+    int running = 0;
+    int outside = 0;  // running in front of the function that is open
+    FunctionReader reader;
+    const auto& commands = script.commands;
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      const ShellCommand* next = i + 1 < commands.size() ? &commands[i + 1] : nullptr;
+      const FunctionReader::Step step = reader.Take(commands[i], next);
+      if (step == FunctionReader::Step::kOpens) outside = running;
+      if (step == FunctionReader::Step::kOpens || step == FunctionReader::Step::kCloses)
+        running = outside;
+      if (commands[i].words.empty()) continue;
+      const std::string& first = commands[i].words[0].raw;
+      if (first == "for" || first == "while" || first == "until") ++loop;
+      if (std::find(kOther.begin(), kOther.end(), first) != kOther.end()) running = 0;
+      if (first == "done" && loop > 0) --loop;
+      if (!roles[i].launcher.empty() && StartsCopies(commands[i].words)) return roles[i].launcher;
+      if (std::string inside = InTexts(commands[i].words); !inside.empty()) return inside;
+      for (const ShellWord& word : commands[i].words) TakeAssignment(word, known_);
+      if ((commands[i].joiner != "&" && !roles[i].leaves) || Serves(commands[i])) continue;
+      const std::string launcher = LauncherOf(commands[i], roles[i]);
+      if (launcher.empty()) continue;
+      running += loop > 0 && !WaitsInLoop(commands, i) ? 2 : 1;
+      if (running > 1) return launcher;
+    }
+    return {};
+  }
+
+ private:
+  std::string LauncherOf(const ShellCommand& command, const CommandRole& role) const {
+    if (!role.launcher.empty()) return role.launcher;
+    if (std::string path = ShellScriptOf(command); scripts_.contains(path)) return path;
+    const auto make = MakeCallOf(command, {});
+    return make && scripts_.contains(make->shown) ? make->shown : std::string();
+  }
+
+  static bool Copies(std::string_view text) {
+    return text.find("parallel") != text.npos || text.find("xargs") != text.npos;
+  }
+
+  // bash -c 'torchrun a.py & torchrun b.py', eval "$BOTH"
+  std::string InTexts(const std::vector<ShellWord>& words) {
+    std::string found;
+    if (words[0].value == "echo" || words[0].value == "printf") return found;
+    for (const ShellWord& word : words) {
+      if (!found.empty()) break;
+      if (AssignmentOf(word)) continue;
+      const std::string text = PartlyKnown(word, known_).value_or(word.value);
+      const bool several = text.find('&') != std::string::npos || Copies(text);
+      if (!several || text.find(' ') == std::string::npos) continue;
+      nested_.Visit(text, [&](const ShellScript& inner) { found = In(inner); });
+    }
+    return found;
+  }
+
+  const std::set<std::string, std::less<>>& scripts_;
+  NestedTexts nested_;
+  KnownVariables known_;
+};
+
 }  // namespace
 
 std::string LaunchersAtOnce(const ShellScript& script,
                             const std::set<std::string, std::less<>>& scripts) {
-  static constexpr std::array<std::string_view, 4> kOther = {"else", "elif", ";;", "wait"};
-  const std::vector<CommandRole> roles = RolesOf(script);
-  int loop = 0;  // that are open
-  int running = 0;
-  int outside = 0;  // running in front of the function that is open
-  FunctionReader reader;
-  const auto& commands = script.commands;
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    const ShellCommand* next = i + 1 < commands.size() ? &commands[i + 1] : nullptr;
-    const FunctionReader::Step step = reader.Take(commands[i], next);
-    if (step == FunctionReader::Step::kOpens) outside = running;
-    if (step == FunctionReader::Step::kOpens || step == FunctionReader::Step::kCloses)
-      running = outside;
-    if (commands[i].words.empty()) continue;
-    const std::string& first = commands[i].words[0].raw;
-    if (first == "for" || first == "while" || first == "until") ++loop;
-    if (std::find(kOther.begin(), kOther.end(), first) != kOther.end()) running = 0;
-    if (first == "done" && loop > 0) --loop;
-    if (!roles[i].launcher.empty() && StartsCopies(commands[i].words)) return roles[i].launcher;
-    if ((commands[i].joiner != "&" && !roles[i].leaves) || Serves(commands[i])) continue;
-    std::string launcher = roles[i].launcher;
-    const std::string path = launcher.empty() ? ShellScriptOf(commands[i]) : std::string();
-    if (scripts.contains(path)) launcher = path;
-    const auto make = launcher.empty() ? MakeCallOf(commands[i], {}) : std::nullopt;
-    if (make && scripts.contains(make->shown)) launcher = make->shown;
-    if (launcher.empty()) continue;
-    running += loop > 0 && !WaitsInLoop(commands, i) ? 2 : 1;
-    if (running > 1) return launcher;
-  }
-  return {};
+  return AtOnceSearch(scripts).In(script);
 }
 
 namespace {

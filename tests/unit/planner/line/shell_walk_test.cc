@@ -129,7 +129,13 @@ TEST(ShellWalk, CopiesOfALauncherAtOnceAreRefused) {
                            "seq 4 | xargs -P 2 -I{} torchrun t.py --seed {}",
                            "cat lrs | xargs -n1 -P4 accelerate launch t.py --lr",
                            "cat lrs | xargs --max-procs=0 -n 1 torchrun t.py --lr",
-                           "if true; then parallel torchrun t.py ::: 1 2; fi"}) {
+                           "if true; then parallel torchrun t.py ::: 1 2; fi",
+                           "seq 4 | xargs -0P2 torchrun t.py --seed",
+                           "parallel 'torchrun --nproc_per_node 2 t.py --lr {}' ::: 1e-3 1e-4",
+                           "parallel -j 2 ::: 'torchrun a.py' 'torchrun b.py'",
+                           "bash -c 'torchrun a.py & torchrun b.py & wait'",
+                           "B='torchrun a.py & torchrun b.py & wait'\nbash -c \"$B\"",
+                           "cd x && eval 'for i in 1 2; do torchrun t.py & done; wait'"}) {
     const auto line = Line(text);
     ASSERT_FALSE(line) << text;
     EXPECT_NE(line.error().message.find("at the same time"), std::string::npos)
@@ -139,7 +145,9 @@ TEST(ShellWalk, CopiesOfALauncherAtOnceAreRefused) {
        {"parallel -j1 torchrun --nproc_per_node 2 t.py --lr ::: 1e-3 1e-4",
         "parallel --jobs=1 torchrun t.py ::: 1 2", "parallel torchrun t.py --lr ::: 1e-3",
         "seq 4 | xargs -I{} torchrun t.py --seed {}", "seq 4 | xargs -P 1 -I{} torchrun t.py {}",
-        "ls *.gz | xargs -P 8 -n 1 gunzip\ntorchrun t.py",
+        "ls *.gz | xargs -P 8 -n 1 gunzip\ntorchrun t.py", "seq 4 | xargs -n 1 torchrun t.py -P 4",
+        "parallel -j1 'torchrun t.py {}' ::: 1 2", "bash -c 'torchrun a.py; torchrun b.py'",
+        "bash -c 'python log.py & torchrun b.py'", "torchrun t.py --note 'a & b & c'",
         "parallel gunzip ::: a.gz b.gz && torchrun t.py"}) {
     const auto line = Line(text);
     EXPECT_TRUE(line) << text << ": " << line.error().message;
