@@ -330,9 +330,11 @@ std::string LocalRankFlagOf(const LaunchLine& line,
                             const std::map<std::string, std::string>& files) {
   const std::string* text = TextOf(line, files);
   // Spelling out what a script does takes time that most need not.
-  if (text == nullptr || (!Has(*text, "--local_rank") && !Has(*text, "--local-rank"))) return {};
+  if (text == nullptr || (!Has(*text, "local_rank") && !Has(*text, "--local-rank"))) return {};
   const std::string squeezed = Squeezed(*text);
-  const bool underscore = Has(squeezed, "\"--local_rank\"");
+  // absl's flags have no other spelling.
+  const bool underscore =
+      Has(squeezed, "\"--local_rank\"") || Has(squeezed, "DEFINE_integer(\"local_rank\"");
   const bool dash = Has(squeezed, "\"--local-rank\"");
   if (underscore == dash) return {};
   return underscore ? "--local_rank" : "--local-rank";
@@ -715,11 +717,32 @@ std::optional<Finding> OnlyNccl(const LaunchLine& line,
                      "backend out: torch then takes the one of the device");
 }
 
+namespace {
+
+// `if args.enable_deepspeed:`, which no word of the line asks for.
+bool LeavesDeepspeedOut(std::string_view squeezed, const LaunchLine& line) {
+  const bool asked = line.launcher == LauncherKind::kDeepspeed ||
+                     std::ranges::any_of(line.arguments, [](const ShellWord& word) {
+                       return Has(word.value, "deepspeed");
+                     });
+  while (!asked && !squeezed.empty()) {
+    const std::size_t end = std::min(squeezed.find('\n'), squeezed.size());
+    const std::string_view text = squeezed.substr(0, end);
+    squeezed.remove_prefix(std::min(end + 1, squeezed.size()));
+    const bool condition = text.starts_with("if") || text.starts_with("elif");
+    if (condition && Has(text, "args.") && Has(text, "deepspeed")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<int> OwnZeroStage(const LaunchLine& line,
                                 const std::map<std::string, std::string>& files) {
   const std::string* text = TextOf(line, files);
   if (text == nullptr || !Has(*text, "deepspeed")) return std::nullopt;
   const std::string squeezed = Squeezed(*text);
+  if (LeavesDeepspeedOut(squeezed, line)) return std::nullopt;
   constexpr std::string_view kZero = "\"zero_optimization\"";
   constexpr std::string_view kStage = "\"stage\":";
   const std::size_t zero = squeezed.find(kZero);

@@ -86,7 +86,8 @@ std::optional<Finding> OnlyNccl(const LaunchLine& line,
                                 DeviceClass device);
 
 // A script that gives DeepSpeed its configuration by itself: its ZeRO stage where a dict in it says
-// one, -1 where it does not. Absent: it does no such thing.
+// one, -1 where it does not. Absent: it does no such thing, or only where an argument asks for it,
+// and the line does not.
 std::optional<int> OwnZeroStage(const LaunchLine& line,
                                 const std::map<std::string, std::string>& files);
 

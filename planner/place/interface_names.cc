@@ -1,6 +1,7 @@
 #include "planner/place/interface_names.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -11,14 +12,16 @@ namespace launch {
 namespace {
 
 struct NamedInterfaces {
-  std::string value;  // as the library reads it
-  std::string place;  // "`env:`", "`run`", "train.sh"
+  std::vector<std::string> values;  // as the library reads them; of several the node takes one
+  std::string place;                // "`env:`", "`run`", "train.sh"
 };
 
-// NAME=VALUE of a shell text, the last of several. Empty: none, or one that only the node knows.
-std::string SetIn(std::string_view text, std::string_view name) {
-  std::string value;
-  const std::string what = std::string(name) + "=";
+// NAME=VALUE of a shell text, each of them: of two branches nobody here knows which one is taken.
+// Absent: there is none; empty: only the node knows.
+std::optional<std::vector<std::string>> SetIn(std::string_view text, const std::string& name) {
+  std::vector<std::string> values;
+  const std::string what = name + "=";
+  bool set = false;
   for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) {
     const std::size_t line = at == 0 ? text.npos : text.rfind('\n', at - 1);
     const std::string_view before = text.substr(line + 1, at - line - 1);  // npos + 1 is 0
@@ -27,10 +30,15 @@ std::string SetIn(std::string_view text, std::string_view name) {
     if (!whole || before.find('#') != before.npos) continue;
     const std::size_t begin = at + what.size();
     const std::size_t end = std::min(text.find_first_of(" \t\r\n;&|)", begin), text.size());
-    value = text.substr(begin, end - begin);
+    std::string value(text.substr(begin, end - begin));
     std::erase_if(value, [](char c) { return c == '"' || c == '\''; });
+    if (value == "$" + name || value == "${" + name + "}") continue;  // `echo NAME=$NAME`
+    set = true;
+    if (value.find_first_of("$`") != value.npos) return std::vector<std::string>();
+    if (!value.empty()) values.push_back(std::move(value));
   }
-  return value.find_first_of("$`") == std::string::npos ? value : std::string();
+  if (text.find("unset " + name) != text.npos) return std::vector<std::string>();
+  return set ? std::optional(std::move(values)) : std::nullopt;
 }
 
 // What counts at last: a script sets it behind `run`, which sets it behind `env:`.
@@ -38,30 +46,46 @@ NamedInterfaces NamedIn(const JobSpec& spec, const std::map<std::string, std::st
                         const Plan& plan, const std::string& name) {
   for (const auto& [path, text] : files) {
     if (!path.ends_with(".sh") && !IsShellScript(text)) continue;
-    if (std::string value = SetIn(text, name); !value.empty()) return {std::move(value), path};
+    if (auto values = SetIn(text, name)) return {*std::move(values), path};
   }
-  if (std::string value = SetIn(spec.run, name); !value.empty()) return {std::move(value), "`run`"};
+  if (auto values = SetIn(spec.run, name)) return {*std::move(values), "`run`"};
   const bool in_env =
       std::ranges::any_of(spec.env, [&](const EnvEntry& entry) { return entry.name == name; });
   if (!in_env || plan.assignments.empty()) return {};
   const auto found = plan.assignments[0].env.find(name);
   return found == plan.assignments[0].env.end() ? NamedInterfaces{}
-                                                : NamedInterfaces{found->second, "`env:`"};
+                                                : NamedInterfaces{{found->second}, "`env:`"};
 }
 
-// NCCL takes beginnings of names ("eth" is eth0), or whole ones behind '='; gloo whole ones.
-bool NamesInterface(std::string_view names, std::string_view interface, bool beginnings) {
-  if (beginnings && names.starts_with('=')) {
-    beginnings = false;
-    names.remove_prefix(1);
+std::vector<std::string> NamesOf(std::string_view list) {
+  std::vector<std::string> names;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (comma > 0) names.emplace_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
   }
-  while (!names.empty()) {
-    const std::size_t comma = std::min(names.find(','), names.size());
-    const std::string_view name = names.substr(0, comma);
-    names.remove_prefix(std::min(comma + 1, names.size()));
-    if (beginnings ? !name.empty() && interface.starts_with(name) : interface == name) return true;
-  }
-  return false;
+  return names;
+}
+
+// NCCL takes one of the beginnings of names ("eth" is eth0), or of whole ones behind '=', or all
+// but those behind '^'.
+bool NcclFinds(std::string_view names, const NodeInventory& node) {
+  if (names.starts_with('^')) return true;
+  const bool whole = names.starts_with('=');
+  if (whole) names.remove_prefix(1);
+  return std::ranges::any_of(NamesOf(names), [&](const std::string& name) {
+    return std::ranges::any_of(node.addresses, [&](const NetworkAddress& own) {
+      return whole ? own.interface == name : own.interface.starts_with(name);
+    });
+  });
+}
+
+// Gloo opens each of them.
+bool GlooFinds(std::string_view names, const NodeInventory& node) {
+  return std::ranges::all_of(NamesOf(names), [&](const std::string& name) {
+    return std::ranges::find(node.addresses, name, &NetworkAddress::interface) !=
+           node.addresses.end();
+  });
 }
 
 }  // namespace
@@ -75,22 +99,23 @@ std::vector<Finding> InterfacesMissing(const JobSpec& spec,
     const bool nccl = name == std::string_view("NCCL_SOCKET_IFNAME");
     if (nccl && plan.device != DeviceClass::kCuda) continue;
     const NamedInterfaces named = NamedIn(spec, files, plan, name);
-    if (named.value.empty() || named.value.starts_with('^')) continue;  // all but these
+    if (named.values.empty()) continue;
     std::vector<std::string> without;
     std::set<std::string> there;
     for (const NodeShare& share : layout.nodes) {
-      bool has = share.inventory->addresses.empty();  // not known
-      for (const NetworkAddress& address : share.inventory->addresses) {
-        has = has || NamesInterface(named.value, address.interface, nccl);
-        there.insert(address.interface);
-      }
-      if (!has) without.push_back(share.inventory->node.value);
+      const NodeInventory& node = *share.inventory;
+      for (const NetworkAddress& address : node.addresses) there.insert(address.interface);
+      const bool finds = std::ranges::any_of(named.values, [&](const std::string& value) {
+        return nccl ? NcclFinds(value, node) : GlooFinds(value, node);
+      });
+      if (!finds && !node.addresses.empty()) without.push_back(node.node.value);
     }
     if (without.empty()) continue;
     Finding finding = MakeFinding(
         "interface_missing", Severity::kWarning,
-        std::string(name) + "=" + named.value + " of " + named.place + " names no interface of " +
-            Joined(without, ", ") + ": " + (nccl ? "NCCL" : "gloo") + " cannot start there",
+        std::string(name) + "=" + named.values.back() + " of " + named.place +
+            " names no interface of " + Joined(without, ", ") + ": " + (nccl ? "NCCL" : "gloo") +
+            " cannot start there",
         "leave it out: launch names the interface of the route that it proved; or write one that "
         "the nodes have");
     finding.evidence = "the nodes have addresses on " + Joined({there.begin(), there.end()}, ", ");

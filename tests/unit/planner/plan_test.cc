@@ -484,6 +484,14 @@ TEST(Plan, ADeepspeedDictOfTheScriptIsSaidToRule) {
   EXPECT_EQ(finding("import deepspeed\nc = {\"zero_optimization\": {\"stage\": 0}}\n", run), "");
   EXPECT_EQ(finding("import os\nc = os.environ['LAUNCH_DS_CONFIG']\n" + dict, run), "");
   EXPECT_EQ(finding("import torch\n", run), "");
+  // Only where an argument asks for it.
+  const std::string maybe =
+      "import deepspeed\nif args.enable_deepspeed:\n"
+      "    engine, *_ = deepspeed.initialize(args=args, model=m)\n";
+  EXPECT_EQ(finding(maybe, "torchrun --nproc_per_node 2 dsp.py"), "");
+  EXPECT_TRUE(Contains(finding(maybe, "torchrun --nproc_per_node 2 dsp.py --enable_deepspeed"),
+                       "configures DeepSpeed by itself"));
+  EXPECT_TRUE(Contains(finding(maybe, run), "configures DeepSpeed by itself"));
 }
 
 TEST(Plan, AnInterfaceThatNoNodeHasIsNamed) {
@@ -515,7 +523,24 @@ TEST(Plan, AnInterfaceThatNoNodeHasIsNamed) {
   EXPECT_EQ(finding("python t.py"), "");
   EXPECT_TRUE(Contains(finding("GLOO_SOCKET_IFNAME=eth torchrun --nproc_per_node 2 t.py"),
                        "GLOO_SOCKET_IFNAME=eth of `run` names no interface of a, b: gloo"));
+  EXPECT_TRUE(Contains(finding("GLOO_SOCKET_IFNAME=eth0,bond0 torchrun --nproc_per_node 2 t.py"),
+                       "no interface of a, b: gloo"))
+      << "gloo opens each";
+  EXPECT_EQ(finding("GLOO_SOCKET_IFNAME=eth0 torchrun --nproc_per_node 2 t.py"), "");
   const std::string launcher = "torchrun --nproc_per_node 2 t.py\n";
+  // Of two branches nobody knows which one is taken; an echo is none.
+  EXPECT_EQ(finding("bash train.sh", {},
+                    "if [ -d /x ]; then\n  export NCCL_SOCKET_IFNAME=eth0\nelse\n"
+                    "  export NCCL_SOCKET_IFNAME=bond0\nfi\n" +
+                        launcher),
+            "");
+  const std::string bond = "export NCCL_SOCKET_IFNAME=bond0\n";
+  EXPECT_TRUE(Contains(finding("bash train.sh", {},
+                               bond + "echo NCCL_SOCKET_IFNAME=$NCCL_SOCKET_IFNAME\n" + launcher),
+                       "NCCL_SOCKET_IFNAME=bond0 of train.sh"));
+  EXPECT_EQ(finding("bash train.sh", env("bond0"), "unset NCCL_SOCKET_IFNAME\n" + launcher), "");
+  EXPECT_EQ(finding("bash train.sh", env("bond0"), "export NCCL_SOCKET_IFNAME=$NIC\n" + launcher),
+            "");
   EXPECT_TRUE(
       Contains(finding("bash train.sh", {}, "export NCCL_SOCKET_IFNAME='bond0'\n" + launcher),
                "NCCL_SOCKET_IFNAME=bond0 of train.sh"));

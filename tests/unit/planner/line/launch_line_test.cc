@@ -489,6 +489,8 @@ TEST(LaunchLine, PassesTheLocalRankAsTheScriptSpellsIt) {
   EXPECT_TRUE(shell("deepspeed --num_gpus 2 t.py", dashed).ends_with(" --local-rank=$LOCAL_RANK"));
   EXPECT_TRUE(shell("deepspeed --num_gpus 2 t.py", old).ends_with(" --local_rank=$LOCAL_RANK"));
   EXPECT_TRUE(shell("python t.py --a", dashed, true).ends_with("--local-rank=$LOCAL_RANK --a"));
+  EXPECT_TRUE(shell(launch, "flags.DEFINE_integer('local_rank', 0, 'set by torch')\n")
+                  .ends_with("t.py --local_rank=$LOCAL_RANK --a"));
   LaunchLineOptions options;
   options.files["t.py"] = old;
   const auto line = ReadLaunchLine(launch, options);
