@@ -332,11 +332,8 @@ Result<Decision> Start(State& state, const PlanDecoder& decode, const std::strin
   RearmTimeLimits(state, now);
   for (const JobId job : state.active) draft.Touch(job);
   for (const JobId job : state.queue) {
-    const JobRecord& record = state.jobs.at(job);
-    if (record.not_before > now.wall) {
-      const Millis left = std::min<Millis>(record.not_before - now.wall, Millis{600'000});
-      state.live.not_before[job] = now.boot + left;
-    }
+    const Millis left = BackoffLeft(state.jobs.at(job), now.wall);
+    if (left > Millis{0}) state.live.not_before[job] = now.boot + left;
   }
   draft.TouchQueue();
   Settle(draft);

@@ -189,9 +189,8 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
   if (change.begin) {
     // The old begin is no reason to wait any more, a retry's backoff still is.
     draft.live().not_before.erase(job.id);
-    if (job.not_before > draft.wall()) {
-      draft.live().not_before[job.id] = draft.now() + (job.not_before - draft.wall());
-    }
+    const Millis left = BackoffLeft(job, draft.wall());
+    if (left > Millis{0}) draft.live().not_before[job.id] = draft.now() + left;
   }
   if (waits) {
     DropHold(draft, job.id);

@@ -167,6 +167,7 @@ void Requeue(Draft& draft, const Key& key, JobRecord job, const Ending& ending,
   }
   backoff = std::max(backoff, recovery.wait);
   job.not_before = WallTime{};
+  job.backoff = backoff;
   if (backoff > Millis{0}) {
     job.not_before = draft.wall() + backoff;
     draft.live().not_before[job.id] = draft.now() + backoff;

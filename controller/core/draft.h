@@ -1,6 +1,7 @@
 // One decision while it is made: every change goes through here, so nothing is changed unrecorded.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -252,6 +253,12 @@ inline constexpr int kMaxNoticesPerMinute = 128;       // of one session
 inline constexpr int kMaxDenialsPerMinute = 128;       // of all callers
 inline constexpr Millis kPlansKept{60'000};            // after the end of their attempt, in memory
 
+// Of its backoff; over a jump of the clock it is no longer than it was at first.
+inline Millis BackoffLeft(const JobRecord& job, WallTime now) {
+  constexpr Millis kOfAnOldRecord{600'000};  // which does not say how long it was
+  const Millis most = job.backoff > Millis{0} ? job.backoff : kOfAnOldRecord;
+  return std::clamp<Millis>(job.not_before - now, Millis{0}, most);
+}
 // Whether its attempt is to end for a new one, and why in words.
 inline bool IsRequeued(const JobRecord& job) { return !job.requeued_by.empty() || job.went_back; }
 inline std::string WhyRequeued(const JobRecord& job) {

@@ -83,8 +83,9 @@ struct JobRecord {
   std::string sub_reason;
   std::string outcome_text;
   std::optional<int> exit_code;
-  std::map<std::string, int> retries;                 // cause -> count
-  WallTime not_before{};                              // backoff
+  std::map<std::string, int> retries;  // cause -> count
+  WallTime not_before{};               // backoff
+  Millis backoff{0};                   // how long that was: no jump of the clock makes it longer
   std::map<std::string, std::string> excluded_nodes;  // node -> why
   std::vector<Finding> findings;  // of the refusal, or of the last plan and staging
   std::int64_t best_step = -1;    // newest checkpoint an attempt resumed from

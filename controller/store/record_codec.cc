@@ -66,6 +66,7 @@ pb::JobRecord ToRecord(const JobRecord& v) {
   if (v.exit_code) m.set_exit_code(*v.exit_code);
   for (const auto& [cause, count] : v.retries) (*m.mutable_retries())[Utf8(cause)] = count;
   m.set_not_before_ms(ToMs(v.not_before));
+  m.set_backoff_ms(v.backoff.count());
   for (const auto& [node, why] : v.excluded_nodes) {
     (*m.mutable_excluded_nodes())[Utf8(node)] = Utf8(why);
   }
@@ -107,6 +108,7 @@ JobRecord FromRecord(Edge& e, const pb::JobRecord& m) {
   if (m.has_exit_code()) v.exit_code = m.exit_code();
   for (const auto& [cause, count] : m.retries()) v.retries.emplace(cause, count);
   v.not_before = e.Wall("not_before_ms", m.not_before_ms());
+  v.backoff = Millis{m.backoff_ms()};
   for (const auto& [node, why] : m.excluded_nodes()) v.excluded_nodes.emplace(node, why);
   v.findings = e.Values("findings", m.findings(), edge::kMaxItems);
   v.best_step = m.best_step();

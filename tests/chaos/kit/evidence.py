@@ -148,6 +148,8 @@ def read_restarts(events):
             last[job] = int(attempt)
         elif event["kind"] == "job.restarts":
             restarts.append((number, last[number]))
+        elif event["kind"] == "job.leaves_place":
+            restarts = [restart for restart in restarts if restart != (number, last.get(number))]
     return restarts
 
 

@@ -218,8 +218,8 @@ def kept_lease(cluster, found):
     return silenced(found, schedule.LEASE, schedule.SILENCE)
 
 
-@case("place", "a job that starts between two attempts of another that begins in place")
-def slipped_in(cluster, found):
+def between(found, more):
+    """Another job starts between two attempts on the same nodes; the events after the first are read as those of a run are."""
     new = copy.deepcopy(found)
     asked = next(a for a in new.asked if a.id == good_job(found).id)
     asked.plan.gpus = checkers.GPUS_OF_A_NODE
@@ -230,8 +230,19 @@ def slipped_in(cluster, found):
     other.ids = ["903"]
     new.asked.append(other)
     new.starts = {asked.id: starts, "903": [checkers.Start(1, 0, 2, 1500, nodes[0])]}
-    new.restarts = [(asked.id, 1)]
+    events = [("attempt.ended", f"attempt/{asked.id}.1"), *((kind, f"job/{asked.id}") for kind in more)]
+    new.restarts = evidence.read_restarts([{"kind": kind, "subject": subject} for kind, subject in events])
     return new
+
+
+@case("place", "a job that starts between two attempts of another that begins in place")
+def slipped_in(cluster, found):
+    return between(found, ["job.restarts"])
+
+
+@no_violation("place", "one that starts where the first job had given up its place")
+def place_given_up(cluster, found):
+    return between(found, ["job.restarts", "job.leaves_place"])
 
 
 @case("nothing_left", "a rank that outlives its job")

@@ -332,6 +332,23 @@ TEST_F(Retry, ShowsItsCauseAndWhichAttemptWaits) {
             "attempt 2 after rank 0 on gpu1: exit 33; placed; its plan is being made");
 }
 
+TEST_F(Retry, ABackoffIsNoLongerOverAJumpOfTheClockAndARestart) {
+  RetrySpec retry;
+  retry.max = 1;
+  retry.backoff = Millis{2'000};
+  const JobId job = Submit(retry);
+  core.now.wall += Millis{600'000};
+  RunAndEnd(job, Exited{33});
+  core.now.wall -= Millis{600'000};
+  core.Restart();
+  core.Attach("gpu1", 1);
+  core.Pass(Millis{1'900});
+  EXPECT_EQ(core.View(job).attempts.size(), 1u);
+  core.Beat("gpu1");
+  core.Pass(Millis{200});
+  EXPECT_EQ(core.View(job).attempts.size(), 2u);
+}
+
 TEST_F(Retry, ALongBackoffLetsOthersPass) {
   RetrySpec retry;
   retry.max = 1;
