@@ -186,8 +186,11 @@ void SimCluster::ReleaseRestored() {
   world_.At(4'000, [this] { ReleaseRestored(); });
   if (!controller_.up()) return;
   const controller::State& state = controller_.state();
-  const bool all_heard = std::ranges::all_of(
-      state.nodes, [&](const auto& node) { return controller::WasHeard(state, node.first); });
+  // Of every machine there is: one that joined since the backup is not known to the store yet.
+  const bool all_heard = std::ranges::all_of(nodes_, [&](const auto& node) {
+    const NodeId id{node.first};
+    return state.nodes.contains(id) && controller::WasHeard(state, id);
+  });
   if (!all_heard) return;
   for (const auto& [id, job] : state.jobs) {
     if (!job.held || job.held_by != "restore") continue;
