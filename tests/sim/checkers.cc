@@ -40,9 +40,8 @@ void World::Signals(std::size_t process, const Key& key, StopCause cause) {
   const auto attempt = attempts_.find(key);
   const auto job = jobs_.find(key.job);
   if (attempt == attempts_.end()) {
-    const auto fenced = fence_asked.find(it.node);
-    const bool word = release_told.contains(key) || cancelled_since_.contains(key.job) ||
-                      (fenced != fence_asked.end() && it.began <= fenced->second);
+    const bool word =
+        release_told.contains(key) || cancelled_since_.contains(key.job) || WasGivenBeforeFence(it);
     if (it.unknown && cause == StopCause::kStale && !word && !stop_sent_.contains(key)) {
       Violation("C3 rank " + std::to_string(it.rank) + " of " + ToString(key) +
                 ", which the store does not know, is signalled, and nobody asked for it");
@@ -300,6 +299,16 @@ bool World::IsFenced(const Process& process) const {
   return fenced_.contains({process.node, process.key});
 }
 
+// Whether the node ran it, or was to, when it was last called dead: an order to begin that was on
+// its way by then is carried out once a cut heals.
+bool World::WasGivenBeforeFence(const Process& process) const {
+  const auto asked = fence_asked.find(process.node);
+  if (asked == fence_asked.end()) return false;
+  const auto made = attempt_made_.find(process.key);
+  const bool was_made = made != attempt_made_.end() && made->second <= asked->second;
+  return was_made || process.began <= asked->second;
+}
+
 void World::NodeCommitted(const controller::NodeRecord& node) {
   const auto before = nodes_.find(node.id);
   const bool was_fenced = before != nodes_.end() && !before->second.fenced_by.empty();
@@ -376,9 +385,7 @@ void World::RankCommitted(const RankRecord& rank) {
     if (process.told && process.ended) continue;
     // A node that is back in the same commit was not seen fenced. What an operator took out of
     // quarantine its node calls gone, also to a store that went back behind that word.
-    const auto asked = fence_asked.find(process.node);
-    const bool had_it = asked != fence_asked.end() && process.began <= asked->second;
-    const bool by_fence = fenced && (had_it || IsFenced(process));
+    const bool by_fence = fenced && (WasGivenBeforeFence(process) || IsFenced(process));
     const bool by_release = went_back_ && !process.given_back.empty();
     const bool excused = by_fence || by_release || process.unguarded || IsAskedToEnd(process);
     if (!process.ended && unknown && excused) {

@@ -131,6 +131,7 @@ class World {
   void NodeCommitted(const controller::NodeRecord& node);
   bool IsLeased(JobId id) const;
   bool IsFenced(const Process& process) const;
+  bool WasGivenBeforeFence(const Process& process) const;
   bool IsAskedToEnd(const Process& process) const;
   bool IsUnguardedByStore(const Process& process) const;
   bool IsRunAgain(const controller::JobRecord& job) const;
