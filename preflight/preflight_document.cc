@@ -6,7 +6,8 @@ namespace {
 
 constexpr std::string_view kOpening = R"(# Preflight
 
-<!-- Made by the program preflight-doc from preflight/codes.cc; edit there. -->
+<!-- Made by the program preflight-doc: the table of codes from preflight/codes.cc, all else from
+     preflight/preflight_document.cc; edit there. -->
 
 What is known to stop a run is looked for before it starts: by `launch check`, by `launch submit`, and
 on the nodes themselves in the job's own environment just before its ranks start. The rules are the
@@ -40,7 +41,7 @@ torch CUDA       fail    gh01  torch 2.0.1+cpu of /usr/bin/python3 on gh01 is bu
 GPU usable       fail    gh01  not by this torch
 ```
 
-Below the table stands each warning and error with what was seen and with remedies, the best one
+Each warning and error stands below the table with what was seen and with its remedies, the best one
 first. Versions and places in remedies come from one file, `configs/remedies.yaml`.
 
 | Severity | Line | Effect |
@@ -60,35 +61,43 @@ first. Versions and places in remedies come from one file, `configs/remedies.yam
 | `full` | the same, the interpreter also for CPU jobs; then, on several nodes, all of them speak with each other |
 
 That last part is one program, run on all nodes at the same moment by the job's interpreter in the
-environment that its ranks will have (`GLOO_SOCKET_IFNAME`, `NCCL_*`, `LD_LIBRARY_PATH`): every pair of
-nodes opens a connection on a free port, measures latency and the slower direction of its speed over
-plain TCP, and, where all of them have torch, an all-reduce through gloo must give the right sum. How
-it went is the event `attempt.network_tested`; what is wrong is a finding. `launch check --network` runs
-the same between nodes of your choice, prints a line for each pair, and says which interface they met
-over. What was measured is kept for later plans ([planning.md](planning.md)). It is a short job like any
-other: it waits for free cores, takes no GPU, and stays in `queue -a`.
-Where each of the nodes has a GPU free, a second job takes one of each and sums by NCCL; else a note says
-which node has none.
+environment that its ranks will have (`GLOO_SOCKET_IFNAME`, `NCCL_*`, `LD_LIBRARY_PATH`). Every pair of
+nodes opens a connection on a free port and measures latency and the slower direction of its speed over
+plain TCP; where all of them have torch, an all-reduce through gloo must give the right sum. How it went
+is the event `attempt.network_tested`; what is wrong is a finding. What was measured is kept for later
+plans ([planning.md](planning.md)).
 
-For jobs with GPUs one GPU of each node then takes part in an all-reduce through the NCCL that the job's
-own torch brings: a program of its own, `launch-nccl-test`, so that a collective that hangs holds nobody.
-It is built where nvcc is found (cmake says so, or why not) and lies beside the agent; where it is missing,
-no GPU is seen or there is no libnccl, the line NCCL says why nothing was tested. It must give the right
-sum, and NCCL must not speak plain TCP on a node that has an InfiniBand or RoCE adapter (`network_slow`).
+For a job with GPUs, one GPU of each node then takes part in an all-reduce through the NCCL that the job's
+own torch brings:
 
-What it costs: on a virtual machine with 2 cores, busy with other work (load 20), a GPU job that ends at
-once took 171 ms at `none` and 163 ms at `quick` with known facts (medians of 12: the difference is lost in
-the noise). A job on two nodes took 0.5 s at `quick` and 6.6 to 10.7 s at `full`, while two plain imports of
-torch at the same moment took 9.5 to 12.9 s; the first time, with nothing known of the interpreter, 32 s.
+- It is a program of its own, `launch-nccl-test`, so that a collective that hangs holds nobody. It is built
+  where nvcc is found (cmake says so, or why not) and lies beside the agent.
+- Where the program is missing, no GPU is seen or there is no libnccl, the line NCCL says why nothing was
+  tested.
+- It must give the right sum, and NCCL must not speak plain TCP on a node that has an InfiniBand or RoCE
+  adapter (`network_slow`).
 
-The interpreter is asked with the variables that the job has: those of Python, torch and CUDA in `env:` too,
-for a conda environment what its `activate.d` scripts leave, and for `image:` inside of a container, started as a
-rank's is. An image that is not on the node yet is not fetched for that: then the start says it first. What an
-image lacks is mended by another image, so the remedy names one.
+What each level costs is in [performance.md](performance.md#checks-before-a-start).
 
-What a node is (its interpreters, driver and limits) is known ahead, kept by the content of the
-interpreter's packages and the driver's version for a day (ten minutes when the answer was bad), and
-looked at again at the start.
+## The network alone
+
+`launch check --network` runs the same test between nodes of your choice, without a start. It prints a line for
+each pair, and says which interface they met over.
+
+- It is a short job like any other: it waits for free cores, takes no GPU, and stays in `queue -a`.
+- Where each of the nodes has a GPU free, a second job takes one of each and sums by NCCL. Otherwise a note
+  says which node has none.
+
+## Where the facts come from
+
+The interpreter is asked with the variables that the job has: also those of Python, torch and CUDA in `env:`,
+and for a conda environment what its `activate.d` scripts leave. For `image:` it is asked inside a container
+that is started as a rank's is. An image that is not on the node yet is not fetched for that: then the start
+is the first to say it. What an image lacks is mended by another image, so the remedy names one.
+
+What a node is (its interpreters, driver and limits) is known ahead. It is kept for a day by the content of the
+interpreter's packages and the driver's version (ten minutes when the answer was bad), and looked at again
+at the start.
 
 ## Codes
 

@@ -34,7 +34,8 @@ std::string_view KnownText(Known known) {
 
 constexpr std::string_view kOpening = R"(# What a rank sees
 
-<!-- Made by the program environment-doc from planner/start/environment_table.cc; edit there. -->
+<!-- Made by the program environment-doc: the tables from planner/start/environment_table.cc, all else from
+     planner/start/environment_document.cc; edit there. -->
 
 The environment of a rank is, in this order:
 
