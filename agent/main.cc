@@ -119,19 +119,20 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
 
   ConfigFlags run_flags;
-  CLI::App* run = app.add_subcommand("run", "run the agent of this node");
+  CLI::App* run = app.add_subcommand("run", "Run the agent of this node");
   run_flags.AddTo(*run);
 
   ConfigFlags join_flags;
   bool rejoin = false;
   CLI::App* join = app.add_subcommand(
-      "join", "join a cluster; the line of `launch token create` comes on standard input");
+      "join", "Join a cluster; the line of `launch token create` is read from standard input");
   join_flags.AddTo(*join);
-  join->add_flag("--rejoin", rejoin, "the node's name is known: replace its certificate");
+  join->add_flag("--rejoin", rejoin,
+                 "Replace the certificate of a node whose name the cluster knows");
 
   ConfigFlags end_flags;
   CLI::App* end = app.add_subcommand(
-      "end", "kill what jobs left running here, and prove it; where no agent runs");
+      "end", "Kill what jobs left running here, and prove it; no agent may be running");
   end_flags.AddTo(*end);
 
   std::string library;

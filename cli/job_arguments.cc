@@ -21,33 +21,34 @@ struct FieldFlag {
 constexpr FieldFlag kFieldFlags[] = {
     {"--name", "name", "Name of the job"},
     {"--nodes,-N", "nodes", "Number of nodes"},
-    {"--gpus", "gpus", "GPUs per node: N, NAME:N"},
-    {"--gpu-ids", "gpu_ids", "Devices on each node by PCI order: 1,3"},
+    {"--gpus", "gpus", "GPUs per node: 8, H100:8"},
+    {"--gpu-ids", "gpu_ids", "GPUs to use on each node, in PCI order: 1,3"},
     {"--procs-per-node", "procs_per_node", "Processes per node"},
-    {"--device", "device", "auto, cuda, mps or cpu"},
-    {"--workdir,-C", "workdir", "Directory to run in"},
-    {"--venv", "venv", "Virtual environment"},
-    {"--conda", "conda", "Conda environment"},
-    {"--python", "python", "Interpreter"},
+    {"--device", "device", "Device to train on: auto, cuda, mps or cpu"},
+    {"--workdir,-C", "workdir", "Working directory"},
+    {"--venv", "venv", "Virtual environment to run in"},
+    {"--conda", "conda", "Conda environment to run in"},
+    {"--python", "python", "Python interpreter to use"},
     {"--strategy", "strategy", "How the model is split"},
-    {"--precision", "precision", "auto, bf16, fp16, fp32, tf32, fp8"},
+    {"--precision", "precision", "Precision: auto, bf16, fp16, fp32, tf32 or fp8"},
     {"--launcher", "launcher", "How `run` is started"},
-    {"--time,-t", "time", "Longest run: 12h"},
-    {"--nodelist,-w", "nodelist", "Only these nodes"},
-    {"--exclude,-x", "exclude_nodes", "None of these nodes"},
-    {"--array,-a", "array", "A job for each index: 1-20%4"},
+    {"--time,-t", "time", "Time limit: 12h"},
+    {"--nodelist,-w", "nodelist", "Run only on these nodes: gpu[01-04]"},
+    {"--exclude,-x", "exclude_nodes", "Do not run on these nodes: gpu07"},
+    {"--array,-a", "array", "One job for each index, at most 4 at a time: 1-20%4"},
     {"--dependency,-d", "depends_on", "Start after other jobs: afterok:17"},
-    {"--begin", "begin", "Do not start before: 20:00, now+2h"},
-    {"--priority", "priority", "0 to 100; higher starts earlier"},
-    {"--constraints", "constraints", "What a node must satisfy"},
-    {"--preflight", "preflight.level", "none, quick or full"},
+    {"--begin", "begin", "Do not start before this time: 20:00, now+2h"},
+    {"--priority", "priority", "Priority, 0 to 100; higher starts earlier"},
+    {"--constraints", "constraints", "Conditions that a node must meet"},
+    {"--preflight", "preflight.level", "Checks before the start: none, quick or full"},
 };
 
 }  // namespace
 
 void JobArguments::AddFlags(CLI::App& verb) {
   values.resize(std::size(kFieldFlags));
-  verb.add_option("-e,--env", env, "Variable of the ranks: KEY=VALUE, or KEY from here")
+  verb.add_option("-e,--env", env,
+                  "Set a variable for the ranks: KEY=VALUE, or KEY to copy it from here")
       ->take_all();
   for (std::size_t i = 0; i < std::size(kFieldFlags); ++i)
     verb.add_option(kFieldFlags[i].flag, values[i], kFieldFlags[i].help)->group("Job fields");
@@ -55,7 +56,7 @@ void JobArguments::AddFlags(CLI::App& verb) {
 
 void JobArguments::AddTo(CLI::App& verb) {
   verb.add_option("file", file,
-                  "Job file, - for the standard input; or give a training line after --");
+                  "Job file (- for standard input); or give a training command after --");
   AddFlags(verb);
 }
 

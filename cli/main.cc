@@ -32,19 +32,20 @@ void AddGlobalFlags(CLI::App& parser, launch::App& app) {
           "table, wide, json, yaml, name, csv, custom=ID,NAME,ST")
       ->type_name("FORM");
   parser.add_flag("--json", app.json, "The same as -o json");
-  parser.add_flag("--expand", app.expand, "gpu01,gpu02 instead of gpu[01-02]");
-  parser.add_flag("--no-color", app.no_color, "No colours; so does the variable NO_COLOR");
-  parser.add_flag("-q,--quiet", app.quiet, "Results only, no advice");
-  parser.add_flag("-v,--verbose", app.verbose, "Every step");
-  CLI::Option* controller =
-      parser
-          .add_option("--controller", app.controller, "Of the controller; also LAUNCH_CONTROLLER")
-          ->type_name("HOST:PORT");
+  parser.add_flag("--expand", app.expand, "Print gpu01,gpu02 instead of gpu[01-02]");
+  parser.add_flag("--no-color", app.no_color, "Print without colours; also the variable NO_COLOR");
+  parser.add_flag("-q,--quiet", app.quiet, "Print results only, no advice");
+  parser.add_flag("-v,--verbose", app.verbose, "Print every step");
+  CLI::Option* controller = parser
+                                .add_option("--controller", app.controller,
+                                            "Address of the controller; also LAUNCH_CONTROLLER")
+                                ->type_name("HOST:PORT");
   CLI::Option* credentials = parser
                                  .add_option("--credentials", app.credentials,
-                                             "Of your certificate; also LAUNCH_CREDENTIALS")
+                                             "Your certificate and key; also LAUNCH_CREDENTIALS")
                                  ->type_name("DIR");
-  parser.add_option("--context", app.context, "Cluster of `launch context`; else the current one")
+  parser
+      .add_option("--context", app.context, "A cluster in `launch context`; default: current one")
       ->type_name("NAME")
       ->excludes(controller)
       ->excludes(credentials);
@@ -81,7 +82,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
 
   launch::App app;
-  CLI::App parser{"launch: training jobs on many machines, watched and told the truth about"};
+  CLI::App parser{"launch: plan, run and watch training jobs on the GPUs of many machines"};
   parser.require_subcommand(1);
   parser.fallthrough();  // global flags also stand behind the verb
   AddGlobalFlags(parser, app);

@@ -17,40 +17,40 @@ struct VerbLine {
 };
 
 constexpr VerbLine kRun[] = {
-    {"submit", ""}, {"run", "Submit, show the output, end with its code; Ctrl-C cancels"},
-    {"plan", ""},   {"check", "What stands against a job, or ails nodes"},
-    {"init", ""},   {"import", "A job file from sbatch, a hostfile, accelerate or SkyPilot"},
+    {"submit", ""}, {"run", "Submit a job, show its output, exit with its code"},
+    {"plan", ""},   {"check", "Find what would stop a job; check nodes"},
+    {"init", ""},   {"import", "Convert an sbatch, hostfile, accelerate or SkyPilot file"},
 };
 constexpr VerbLine kLook[] = {
     {"queue", ""},
     {"status", ""},
-    {"explain", "Why a job waits, when it may start, what would help"},
+    {"explain", "Show why a job waits, its expected start, what would help"},
     {"why", ""},
     {"logs", ""},
     {"events", ""},
-    {"history", "Jobs that are done, and how much of their time trained"},
-    {"top", "GPUs and jobs on the whole screen"},
+    {"history", "List finished jobs and how much of their time trained"},
+    {"top", "Watch GPUs and jobs on the full screen"},
 };
 constexpr VerbLine kSteer[] = {
     {"wait", ""}, {"cancel", ""}, {"hold", ""}, {"release", ""}, {"requeue", ""}, {"update", ""},
 };
 constexpr VerbLine kInside[] = {
-    {"exec", "Run a command beside a rank; ends with its exit code"},
-    {"shell", "A terminal beside a rank"},
+    {"exec", "Run a command beside a rank; exit with its code"},
+    {"shell", "Open a terminal beside a rank"},
     {"cp", "Copy files from a job (JOB:path .) or to one (path JOB:path)"},
     {"env", ""},
 };
 constexpr VerbLine kCluster[] = {
     {"nodes", ""},
-    {"node", "A node: status, drain, undrain, fence, forget"},
+    {"node", "Manage nodes: status, drain, undrain, fence, forget, remove"},
     {"drain", ""},
     {"undrain", ""},
-    {"quarantine", "GPUs that could not be proved free: list, retest, release"},
+    {"quarantine", "GPUs not proved free: list, retest, release"},
     {"up", ""},
-    {"upgrade", "Put this release on a cluster that `launch up` made"},
+    {"upgrade", "Install this release on a cluster that `launch up` made"},
     {"down", ""},
     {"dev", "The embedded cluster of this machine: up, status, down"},
-    {"context", "Clusters known here: list, use, rename, forget"},
+    {"context", "Clusters this machine knows: list, use, rename, forget"},
     {"login", ""},
     {"token", "Join tokens for users and nodes: create, list, revoke"},
     {"server", "The controller's store: check, backup, restore"},
@@ -64,8 +64,8 @@ struct VerbGroup {
   std::span<const VerbLine> verbs;
 };
 const std::array<VerbGroup, 6> kGroups = {{{"Run jobs", kRun},
-                                           {"Look", kLook},
-                                           {"Steer", kSteer},
+                                           {"Inspect", kLook},
+                                           {"Control jobs", kSteer},
                                            {"Inside a job", kInside},
                                            {"Nodes and clusters", kCluster},
                                            {"Offline and help", kOffline}}};

@@ -217,13 +217,14 @@ Result<HostSet> HostsOf(const Contexts& contexts, const std::string& cluster) {
 }
 
 void AddSshFlags(CLI::App& verb, UpFlags& flags) {
-  verb.add_option("-F,--ssh-config", flags.ssh_config, "OpenSSH config in place of your own")
+  verb.add_option("-F,--ssh-config", flags.ssh_config,
+                  "OpenSSH config file to use instead of your own")
       ->check(CLI::ExistingFile);
-  verb.add_option("--parallel", flags.parallel, "Hosts at a time")
+  verb.add_option("--parallel", flags.parallel, "Number of hosts to work on at a time")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   verb.add_flag("--accept-new-host-keys", flags.accept_new_host_keys,
-                "Trust keys of hosts that no known_hosts file has");
+                "Accept keys of hosts that are in no known_hosts file");
 }
 
 }  // namespace launch

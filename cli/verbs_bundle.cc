@@ -85,12 +85,12 @@ Result<int> RunBundle(const App& app, const BundleOptions& options) {
 
 void AddBundleVerb(CLI::App& parser, App& app) {
   auto options = std::make_shared<BundleOptions>();
-  CLI::App* bundle =
-      parser.add_subcommand("bundle", "One archive of a job for a bug report, without secrets");
+  CLI::App* bundle = parser.add_subcommand(
+      "bundle", "Pack a job into an archive for a bug report, without secrets");
   bundle->add_option("job", options->job, "Job id")->required();
-  bundle->add_option("--file", options->file, "Where to write it; launch-job-JOB.tar otherwise");
+  bundle->add_option("--file", options->file, "File to write; default: launch-job-JOB.tar");
   bundle->add_flag("--unredacted-logs", options->unredacted_logs,
-                   "Logs also where the values of the job's secrets are not known here");
+                   "Include logs even when the job's secrets are not known here to redact them");
   bundle->callback(
       [&app, options] { app.run = [&app, options] { return RunBundle(app, *options); }; });
 }

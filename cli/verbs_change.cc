@@ -64,9 +64,9 @@ void AddVerb(CLI::App& parser, App& app, const char* name, const char* help, Job
   auto names = std::make_shared<std::vector<std::string>>();
   auto hold = std::make_shared<bool>(false);
   CLI::App* verb = parser.add_subcommand(name, help);
-  verb->add_option("jobs", *names, "Job ids, arrays, elements ARRAY_INDEX")->required();
+  verb->add_option("jobs", *names, "Job ids, arrays, or array elements (ARRAY_INDEX)")->required();
   if (action == JobAction::kRequeue)
-    verb->add_flag("--hold", *hold, "And do not start before a release");
+    verb->add_flag("--hold", *hold, "Then hold it until `launch release`");
   verb->callback([&app, names, hold, action] {
     app.run = [&app, names, hold, action] {
       JobChange change;
@@ -80,12 +80,13 @@ void AddVerb(CLI::App& parser, App& app, const char* name, const char* help, Job
 }  // namespace
 
 void AddChangeVerbs(CLI::App& parser, App& app) {
-  AddVerb(parser, app, "hold", "Keep waiting jobs from starting", JobAction::kHold);
-  AddVerb(parser, app, "release", "Let held jobs start", JobAction::kRelease);
+  AddVerb(parser, app, "hold", "Hold queued jobs so that they do not start", JobAction::kHold);
+  AddVerb(parser, app, "release", "Release held jobs so that they may start", JobAction::kRelease);
   AddVerb(parser, app, "requeue", "Stop jobs and queue them again as a new attempt",
           JobAction::kRequeue);
   auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App* update = parser.add_subcommand("update", "Change priority, time, begin or nodes");
+  CLI::App* update =
+      parser.add_subcommand("update", "Change priority, time, begin or nodes of jobs");
   update->add_option("words", *words, "Job ids, then KEY=VALUE as in a job file")->required();
   update->callback([&app, words] { app.run = [&app, words] { return RunUpdate(app, *words); }; });
 }

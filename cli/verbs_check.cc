@@ -230,20 +230,23 @@ Result<int> RunCheck(const App& app, CheckOptions& options) {
 void AddCheckVerb(CLI::App& parser, App& app) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* check =
-      parser.add_subcommand("check", "What stands against a job, or what ails nodes: all of them")
+      parser
+          .add_subcommand("check",
+                          "Find what would stop a job; without one, check nodes (default: all)")
           ->alias("preflight")
           ->alias("doctor");
   check->add_option(
       "target", options->targets,
-      "A job file, nodes: gpu[01-04], or a job's number: what its newest start looked at; "
-      "or give a training line after --");
+      "A job file, nodes (gpu[01-04]), or a job id, to show what its latest start checked; "
+      "or give a training command after --");
   options->job.AddFlags(*check);
-  check->add_option("--inventory", options->inventory, "Judge the nodes of this file");
-  check->add_flag("--fix", options->fix, "Print a script of what to do instead");
+  check->add_option("--inventory", options->inventory,
+                    "Check against the nodes in this inventory file");
+  check->add_flag("--fix", options->fix, "Print a script with the remedies instead");
   check->add_flag("--known", options->known,
-                  "Judge a job by what its nodes told before, without a start up to its ranks");
+                  "Use only what nodes have already reported; start nothing");
   check->add_flag("--network", options->network,
-                  "Run a test between the nodes: who reaches whom, how fast, an all-reduce");
+                  "Test the network between nodes: reachability, bandwidth and an all-reduce");
   check->callback(
       [&app, options] { app.run = [&app, options] { return RunCheck(app, *options); }; });
 }

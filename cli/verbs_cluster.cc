@@ -301,9 +301,9 @@ void AddNodes(CLI::App& parser, const char* name, const char* help, App& app) {
   auto options = std::make_shared<NodesOptions>();
   CLI::App* nodes = parser.add_subcommand(name, help);
   app.listing.insert(nodes);
-  nodes->add_option("nodes", options->names, "Only these: gpu[01-04]");
+  nodes->add_option("nodes", options->names, "Only these nodes: gpu[01-04]");
   nodes->add_option("--save", options->save,
-                    "Write an inventory file for plan and check --inventory");
+                    "Write an inventory file for `plan --inventory` and `check --inventory`");
   nodes->callback([&app, options] {
     if (!app.run) app.run = [&app, options] { return RunNodes(app, *options); };
   });
@@ -311,14 +311,14 @@ void AddNodes(CLI::App& parser, const char* name, const char* help, App& app) {
 
 void AddDrain(CLI::App& parser, App& app) {
   auto options = std::make_shared<DrainOptions>();
-  CLI::App* drain = parser.add_subcommand("drain", "Give nodes no new jobs");
+  CLI::App* drain = parser.add_subcommand("drain", "Stop giving nodes new jobs");
   drain->add_option("nodes", options->nodes, "gpu[01-04]")->required();
-  drain->add_option("--reason", options->reason, "Shown in `launch nodes`")->required();
-  drain->add_flag("--requeue", options->requeue, "Stop its jobs too and queue them again");
-  drain->add_flag("--wait", options->wait, "Return when no job is left there");
+  drain->add_option("--reason", options->reason, "Reason, shown in `launch nodes`")->required();
+  drain->add_flag("--requeue", options->requeue, "Also stop their jobs and queue them again");
+  drain->add_flag("--wait", options->wait, "Return when no job is left on them");
   drain->callback(
       [&app, options] { app.run = [&app, options] { return RunDrain(app, *options, false); }; });
-  CLI::App* undrain = parser.add_subcommand("undrain", "Give nodes jobs again");
+  CLI::App* undrain = parser.add_subcommand("undrain", "Give nodes new jobs again");
   undrain->add_option("nodes", options->nodes, "gpu[01-04]")->required();
   undrain->callback(
       [&app, options] { app.run = [&app, options] { return RunDrain(app, *options, true); }; });
@@ -326,37 +326,39 @@ void AddDrain(CLI::App& parser, App& app) {
 
 void AddToken(CLI::App& parser, App& app) {
   CLI::App* token =
-      parser.add_subcommand("token", "Join tokens: short-lived, single-use")->require_subcommand(1);
+      parser.add_subcommand("token", "Manage join tokens, which are short-lived and single-use")
+          ->require_subcommand(1);
   auto options = std::make_shared<TokenOptions>();
-  CLI::App* create = token->add_subcommand("create", "Print a token; it is a secret");
-  create->add_option("--node", options->node, "For a node of this name");
-  create->add_option("--user", options->user, "For a user of this name");
-  create->add_option("--life", options->life, "15m");
-  create->add_option("--address", options->addresses, "The controller as the joiner sees it");
+  CLI::App* create = token->add_subcommand("create", "Create a token and print it; keep it secret");
+  create->add_option("--node", options->node, "Token for a node of this name");
+  create->add_option("--user", options->user, "Token for a user of this name");
+  create->add_option("--life", options->life, "How long the token is valid (default 15m)");
+  create->add_option("--address", options->addresses,
+                     "Controller address that the joining machine can reach");
   create->callback(
       [&app, options] { app.run = [&app, options] { return RunTokenCreate(app, *options); }; });
-  CLI::App* list = token->add_subcommand("list", "Tokens that were not used yet");
+  CLI::App* list = token->add_subcommand("list", "List unused tokens");
   app.listing.insert(list);
   list->callback([&app] { app.run = [&app] { return RunTokenList(app); }; });
   auto call = std::make_shared<RevokeCall>();
   CLI::App* revoke =
-      token->add_subcommand("revoke", "Make a token useless, or shut out a user or a node");
-  revoke->add_option("serial", call->serial, "An unused token, of `token list`");
-  revoke->add_option("--user", call->user.value, "Every certificate that this user has");
-  revoke->add_option("--node", call->node.value, "Every certificate that this node has");
+      token->add_subcommand("revoke", "Revoke a token, or all certificates of a user or a node");
+  revoke->add_option("serial", call->serial, "An unused token listed by `launch token list`");
+  revoke->add_option("--user", call->user.value, "Revoke all certificates of this user");
+  revoke->add_option("--node", call->node.value, "Revoke all certificates of this node");
   revoke->callback([&app, call] { app.run = [&app, call] { return RunTokenRevoke(app, *call); }; });
 }
 
 }  // namespace
 
 void AddClusterVerbs(CLI::App& parser, App& app) {
-  AddNodes(parser, "nodes", "What the nodes are and have, and who uses them", app);
-  CLI::App* node = parser.add_subcommand("node", "Verbs on nodes")->require_subcommand(1);
+  AddNodes(parser, "nodes", "List nodes, their hardware, and who uses them", app);
+  CLI::App* node = parser.add_subcommand("node", "Manage nodes")->require_subcommand(1);
   AddNodes(*node, "status", "The same as `launch nodes`", app);
   AddDrain(*node, app);
   AddDrain(parser, app);
   auto gone = std::make_shared<std::string>();
-  CLI::App* forget = node->add_subcommand("forget", "Take nodes that are gone out of the lists");
+  CLI::App* forget = node->add_subcommand("forget", "Remove nodes that are gone from the lists");
   forget->add_option("nodes", *gone, "gpu[01-04]")->required();
   forget->callback([&app, gone] { app.run = [&app, gone] { return RunForget(app, *gone); }; });
   AddToken(parser, app);
@@ -364,19 +366,21 @@ void AddClusterVerbs(CLI::App& parser, App& app) {
   auto dir = std::make_shared<std::string>();
   auto as = std::make_shared<std::string>();
   auto token_file = std::make_shared<std::string>();
-  CLI::App* login = parser.add_subcommand("login", "Become a user of a cluster; token on stdin");
-  login->add_option("--token", *token_file, "File with the token, instead of stdin; - is stdin");
+  CLI::App* login =
+      parser.add_subcommand("login", "Log in to a cluster with a token from standard input");
+  login->add_option("--token", *token_file, "Read the token from this file; - is standard input");
   CLI::Option* into = login->add_option(
-      "--into", *dir, "Directory of the credentials; default: a context named as the cluster");
+      "--into", *dir,
+      "Store the credentials in this directory; default: a context named after the cluster");
   login
       ->add_option("--as", *as,
-                   "What `launch context` calls the cluster here; default: as it calls itself")
+                   "Name of the cluster in `launch context`; default: the cluster's own name")
       ->excludes(into);
   login->callback([&app, dir, as, token_file] {
     app.run = [&app, dir, as, token_file] { return RunLogin(app, *dir, *as, *token_file); };
   });
 
-  parser.add_subcommand("version", "Version of this program")->callback([&app] {
+  parser.add_subcommand("version", "Print the version of this program")->callback([&app] {
     app.run = [&app] { return RunVersion(app); };
   });
 }

@@ -83,14 +83,14 @@ Result<int> RenameContext(const App& app, const std::string& from, const std::st
 
 void AddContextVerbs(CLI::App& parser, App& app) {
   CLI::App* context = parser.add_subcommand(
-      "context", "Clusters known here; `use` chooses one, `rename` and `forget` change the list");
+      "context", "List the clusters this machine knows; choose, rename or forget one");
   app.listing.insert(context);
   context->callback([&app] {
     if (!app.run) app.run = [&app] { return ListContexts(app); };
   });
   auto name = std::make_shared<std::string>();
   CLI::App* use = context->add_subcommand("use", "Make a cluster the current one");
-  use->add_option("name", *name, "Of `launch context`")->required();
+  use->add_option("name", *name, "A name listed by `launch context`")->required();
   use->callback([&app, name] {
     app.run = [&app, name]() -> Result<int> {
       Contexts contexts(Contexts::DefaultDir());
@@ -100,16 +100,16 @@ void AddContextVerbs(CLI::App& parser, App& app) {
     };
   });
   auto names = std::make_shared<std::pair<std::string, std::string>>();
-  CLI::App* rename = context->add_subcommand("rename", "Call a cluster by another name here");
-  rename->add_option("old", names->first, "Of `launch context`")->required();
-  rename->add_option("new", names->second, "Letters, digits and -_.")->required();
+  CLI::App* rename = context->add_subcommand("rename", "Rename a cluster on this machine");
+  rename->add_option("old", names->first, "A name listed by `launch context`")->required();
+  rename->add_option("new", names->second, "New name: letters, digits and -_.")->required();
   rename->callback([&app, names] {
     app.run = [&app, names] { return RenameContext(app, names->first, names->second); };
   });
   auto gone = std::make_shared<std::string>();
   CLI::App* forget =
       context->add_subcommand("forget", "Remove a cluster's credentials from this machine");
-  forget->add_option("name", *gone, "Of `launch context`")->required();
+  forget->add_option("name", *gone, "A name listed by `launch context`")->required();
   forget->callback([&app, gone] {
     app.run = [&app, gone]() -> Result<int> {
       Contexts contexts(Contexts::DefaultDir());

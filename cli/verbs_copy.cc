@@ -45,10 +45,11 @@ void AddCopyVerb(CLI::App& parser, App& app) {
   auto options = std::make_shared<CopyOptions>();
   CLI::App* copy = parser.add_subcommand(
       "cp", "Copy files and directories from a job (JOB:path .) or to one (path JOB:path)");
-  copy->add_option("paths", options->paths, "JOB:PATH... DIRECTORY, or PATH... JOB:PATH")
+  copy->add_option("paths", options->paths,
+                   "Sources, then the destination: JOB:PATH... DIRECTORY, or PATH... JOB:PATH")
       ->required()
       ->expected(2, 1000);
-  copy->add_option("--rank,-r", options->rank, "On the node of this rank; 0 otherwise");
+  copy->add_option("--rank,-r", options->rank, "Rank whose node is meant (default: 0)");
   copy->callback([&app, options] { app.run = [&app, options] { return RunCopy(app, *options); }; });
 }
 

@@ -55,14 +55,15 @@ void AddDevVerbs(CLI::App& parser, App& app) {
   CLI::App* dev =
       parser.add_subcommand("dev", "The embedded cluster of this machine")->require_subcommand(1);
   auto options = std::make_shared<DevOptions>();
-  CLI::App* up = dev->add_subcommand("up", "Start it, or whatever of it is missing");
-  up->add_option("--nodes,-N", options->nodes, "How many agents share this machine");
+  CLI::App* up = dev->add_subcommand("up", "Start it, or those of its programs that do not run");
+  up->add_option("--nodes,-N", options->nodes, "Number of agents on this machine");
   up->add_option("--inventory", options->inventory,
-                 "Report the nodes of this file instead; marked simulated");
-  up->add_option("--nvml-library", options->nvml_library, "Driver library to load");
-  up->add_option("--sample-period", options->sample_period, "Time between samples: 1s");
-  up->add_option("--proc-root", options->proc_root, "Where /proc is");
-  up->add_option("--interpreter", options->interpreters, "Python to look at for torch")->take_all();
+                 "Simulate the nodes in this inventory file instead");
+  up->add_option("--nvml-library", options->nvml_library, "NVML library to load");
+  up->add_option("--sample-period", options->sample_period, "Time between samples of the GPUs: 1s");
+  up->add_option("--proc-root", options->proc_root, "Directory to read instead of /proc");
+  up->add_option("--interpreter", options->interpreters, "Python interpreter to inspect for torch")
+      ->take_all();
   up->callback([&app, options] {
     app.run = [&app, options]() -> Result<int> {
       DevOptions wanted = *options;
@@ -76,7 +77,7 @@ void AddDevVerbs(CLI::App& parser, App& app) {
     };
   });
 
-  CLI::App* status = dev->add_subcommand("status", "Which of its programs run");
+  CLI::App* status = dev->add_subcommand("status", "Show which of its programs run");
   app.listing.insert(status);
   status->callback([&app] {
     app.run = [&app] { return ShowDev(app, DevCluster(DevCluster::DefaultDir()).Status()); };

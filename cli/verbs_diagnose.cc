@@ -175,20 +175,21 @@ void AddDiagnoseVerbs(CLI::App& parser, App& app) {
       parser.add_subcommand("diagnose", "Name the cause of a failed run from its log");
   diagnose
       ->add_option("file,--log", options->log,
-                   "The log, or a bundle; - is a log on the standard input")
+                   "Log file or bundle; - reads a log from standard input")
       ->required();
   auto* code =
       diagnose
-          ->add_option("--exit-code", options->exit_code,
-                       "Exit code of the run, as the shell or the launcher said; -9 is signal 9")
+          ->add_option(
+              "--exit-code", options->exit_code,
+              "Exit code of the run as the shell or launcher reported it; -9 means signal 9")
           ->check(CLI::Range(-64, 255));
-  diagnose->add_option("--signal", options->signal, "Signal that ended it: 9 or KILL")
+  diagnose->add_option("--signal", options->signal, "Signal that ended the run: 9 or KILL")
       ->excludes(code);
   auto why_options = std::make_shared<WhyOptions>();
-  CLI::App* why = parser.add_subcommand("why", "Why a job failed: cause, evidence, remedy");
+  CLI::App* why = parser.add_subcommand("why", "Show why a job failed: cause, evidence, remedy");
   why->add_option("job", why_options->job, "Job id")->required();
   why->add_option("--attempt", why_options->attempt,
-                  "Of this attempt; the newest that failed otherwise");
+                  "Attempt to explain (default: the latest that failed)");
   why->callback(
       [&app, why_options] { app.run = [&app, why_options] { return RunWhy(app, *why_options); }; });
   diagnose->callback(

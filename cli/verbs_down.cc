@@ -246,24 +246,25 @@ Result<int> RunDown(const App& app, UpFlags flags) {
 
 void AddDownVerbs(CLI::App& parser, App& app) {
   auto ending = std::make_shared<UpFlags>();
-  CLI::App* down = parser.add_subcommand("down", "End a cluster that `launch up` made");
-  down->add_option("cluster", ending->cluster, "Its name; the current one if left out");
-  down->add_option(
-      "--hosts", ending->hosts,
-      "With --purge --force: these hosts, of the cluster of that name that nobody here knows");
+  CLI::App* down = parser.add_subcommand("down", "Stop a cluster that `launch up` made");
+  down->add_option("cluster", ending->cluster, "Name of the cluster; default: the current one");
+  down->add_option("--hosts", ending->hosts,
+                   "With --purge --force: hosts of a cluster that this machine does not know");
   down->add_flag("--force", ending->force,
-                 "Cancel its jobs first; with --purge: forget hosts that ssh does not reach");
-  down->add_flag("--purge", ending->purge, "Remove programs and state from the hosts too");
+                 "Cancel its jobs first; with --purge, also forget hosts that ssh cannot reach");
+  down->add_flag("--purge", ending->purge, "Also remove programs and state from the hosts");
   AddSshFlags(*down, *ending);
   down->callback([&app, ending] { app.run = [&app, ending] { return RunDown(app, *ending); }; });
 
   auto leaving = std::make_shared<UpFlags>();
   for (const char* family : {"nodes", "node"}) {
     CLI::App* remove = parser.get_subcommand(family)->add_subcommand(
-        "remove", "End the agents of hosts, and take them out of a cluster that `launch up` made");
+        "remove",
+        "Stop the agents of hosts and remove the hosts from a cluster that `launch up` made");
     remove->add_option("nodes", leaving->hosts, "gpu[01-04]")->required();
-    remove->add_option("--cluster", leaving->cluster, "Its name; the current one if left out");
-    remove->add_flag("--purge", leaving->purge, "Remove programs and state from the hosts too");
+    remove->add_option("--cluster", leaving->cluster,
+                       "Name of the cluster; default: the current one");
+    remove->add_flag("--purge", leaving->purge, "Also remove programs and state from the hosts");
     AddSshFlags(*remove, *leaving);
     remove->callback(
         [&app, leaving] { app.run = [&app, leaving] { return RunRemove(app, *leaving); }; });

@@ -61,7 +61,8 @@ CLI::App* AddOne(CLI::App& parser, App& app, const char* name, const char* says,
   auto options = std::make_shared<ExecOptions>();
   CLI::App* verb = parser.add_subcommand(name, says);
   verb->add_option("job", options->job, "Job id")->required();
-  verb->add_option("--rank,-r", options->rank, "On the node of this rank, with its environment");
+  verb->add_option("--rank,-r", options->rank,
+                   "Run on the node of this rank, with its environment");
   verb->callback(
       [&app, options, run] { app.run = [&app, options, run] { return run(app, *options); }; });
   return verb;
@@ -70,9 +71,10 @@ CLI::App* AddOne(CLI::App& parser, App& app, const char* name, const char* says,
 }  // namespace
 
 void AddExecVerbs(CLI::App& parser, App& app) {
-  AddOne(parser, app, "exec", "Run the command behind -- beside a rank; ends with its exit code",
+  AddOne(parser, app, "exec", "Run the command after -- beside a rank; exit with its code",
          RunExec);
-  AddOne(parser, app, "shell", "A terminal beside a rank; or for the command behind --", RunShell)
+  AddOne(parser, app, "shell", "Open a terminal beside a rank, for a shell or the command after --",
+         RunShell)
       ->alias("attach");
 }
 

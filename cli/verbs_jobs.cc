@@ -217,18 +217,19 @@ Result<int> RunEvents(const App& app, const EventsOptions& options) {
 
 void AddJobVerbs(CLI::App& parser, App& app) {
   auto queue_options = std::make_shared<QueueOptions>();
-  CLI::App* queue = parser.add_subcommand("queue", "Jobs that wait or run")->alias("ps");
+  CLI::App* queue = parser.add_subcommand("queue", "List queued and running jobs")->alias("ps");
   app.listing.insert(queue);
-  queue->add_option("jobs", queue_options->names, "Only these jobs or arrays, also when done");
-  queue->add_flag("-a,--all", queue_options->all, "All users, and jobs that are done");
-  queue->add_flag("--watch", queue_options->watch, "Again and again");
-  queue->add_option("--interval", queue_options->interval, "Of --watch; 2s");
+  queue->add_option("jobs", queue_options->names,
+                    "Only these jobs or arrays, including finished ones");
+  queue->add_flag("-a,--all", queue_options->all, "Include all users and finished jobs");
+  queue->add_flag("--watch", queue_options->watch, "Refresh until interrupted");
+  queue->add_option("--interval", queue_options->interval, "Time between refreshes (default 2s)");
   queue->callback([&app, queue_options] {
     app.run = [&app, queue_options] { return RunQueue(app, *queue_options); };
   });
 
   auto status_id = std::make_shared<std::string>();
-  CLI::App* status = parser.add_subcommand("status", "One job in full");
+  CLI::App* status = parser.add_subcommand("status", "Show a job in full");
   app.listing.insert(status);
   status->add_option("job", *status_id, "Job id")->required();
   status->callback(
@@ -236,7 +237,7 @@ void AddJobVerbs(CLI::App& parser, App& app) {
 
   auto explain_id = std::make_shared<std::string>();
   CLI::App* explain = parser.add_subcommand(
-      "explain", "Why a job waits, who is in front of it, when it may start, what would help");
+      "explain", "Show why a job waits, who is ahead of it, when it may start, what would help");
   explain->add_option("job", *explain_id, "Job id")->required();
   explain->callback([&app, explain_id] {
     app.run = [&app, explain_id] { return RunExplain(app, *explain_id); };
@@ -246,26 +247,25 @@ void AddJobVerbs(CLI::App& parser, App& app) {
   auto wait_limit = std::make_shared<std::string>();
   CLI::App* wait = parser.add_subcommand("wait", "Wait for jobs; exit with the first failing code");
   wait->add_option("jobs", *wait_ids, "Job ids")->required();
-  wait->add_option("--timeout", *wait_limit, "Give up after this time with exit code 124");
+  wait->add_option("--timeout", *wait_limit, "Give up after this time, with exit code 124");
   wait->callback([&app, wait_ids, wait_limit] {
     app.run = [&app, wait_ids, wait_limit] { return RunWait(app, *wait_ids, *wait_limit); };
   });
 
   auto cancel_ids = std::make_shared<std::vector<std::string>>();
   auto no_wait = std::make_shared<bool>(false);
-  CLI::App* cancel =
-      parser.add_subcommand("cancel", "End jobs; returns when nothing of them is left")
-          ->alias("stop")
-          ->alias("kill");
+  CLI::App* cancel = parser.add_subcommand("cancel", "Cancel jobs; return once nothing is left")
+                         ->alias("stop")
+                         ->alias("kill");
   cancel->add_option("jobs", *cancel_ids, "Job ids")->required();
-  cancel->add_flag("--no-wait", *no_wait, "Return when the cancellation is recorded");
+  cancel->add_flag("--no-wait", *no_wait, "Return as soon as the cancellation is recorded");
   cancel->callback([&app, cancel_ids, no_wait] {
     app.run = [&app, cancel_ids, no_wait] { return RunCancel(app, *cancel_ids, *no_wait); };
   });
 
   auto history_name = std::make_shared<std::string>();
   CLI::App* calibration = parser.add_subcommand(
-      "calibration", "What your finished runs measured, for plan --calibration");
+      "calibration", "Print what your finished runs measured, for `plan --calibration`");
   calibration->add_option("name", *history_name, "Only jobs of this name");
   calibration->callback([&app, history_name] {
     app.run = [&app, history_name]() -> Result<int> {
@@ -281,10 +281,10 @@ void AddJobVerbs(CLI::App& parser, App& app) {
   });
 
   auto events_options = std::make_shared<EventsOptions>();
-  CLI::App* events = parser.add_subcommand("events", "What happened, in order");
-  events->add_option("jobs", events_options->jobs, "Only of these jobs");
-  events->add_flag("-f,--follow", events_options->follow, "Go on as things happen");
-  events->add_option("--after", events_options->after, "Only after this sequence number");
+  CLI::App* events = parser.add_subcommand("events", "Show what happened, in order");
+  events->add_option("jobs", events_options->jobs, "Only events of these jobs");
+  events->add_flag("-f,--follow", events_options->follow, "Keep printing new events");
+  events->add_option("--after", events_options->after, "Only events after this sequence number");
   events->callback([&app, events_options] {
     app.run = [&app, events_options] { return RunEvents(app, *events_options); };
   });

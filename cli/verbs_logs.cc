@@ -127,17 +127,18 @@ Result<int> RunLogs(const App& app, const LogOptions& options) {
 
 void AddLogVerbs(CLI::App& parser, App& app) {
   auto options = std::make_shared<LogOptions>();
-  CLI::App* logs = parser.add_subcommand("logs", "Output of a job's ranks");
+  CLI::App* logs = parser.add_subcommand("logs", "Print the output of a job's ranks");
   logs->add_option("job", options->job, "Job id")->required();
-  logs->add_flag("-f,--follow", options->follow, "Go on until the job is done, over retries");
+  logs->add_flag("-f,--follow", options->follow, "Follow until the job is done, across retries");
   logs->add_option("--rank,-r", options->ranks, "Only these ranks: 0,8-15");
   logs->add_option("--node", options->nodes, "Only ranks on these nodes: gpu[01-02]");
-  logs->add_option("--attempt", options->attempt, "Of this attempt; the newest otherwise");
-  logs->add_option("--last,--tail,-n", options->last, "Only the last lines of each rank");
-  logs->add_flag("--errors", options->errors, "Only tracebacks and lines that tell of errors");
-  logs->add_option("--since", options->since, "Nothing older: 10m, or 2026-12-01T20:00");
-  logs->add_flag("--raw", options->raw, "Bytes as the ranks wrote them, without prefix");
-  logs->add_flag("--no-prefix", options->no_prefix, "Without [rank]");
+  logs->add_option("--attempt", options->attempt, "Attempt to show (default: the latest)");
+  logs->add_option("--last,--tail,-n", options->last, "Only the last N lines of each rank");
+  logs->add_flag("--errors", options->errors, "Only tracebacks and lines that report errors");
+  logs->add_option("--since", options->since, "Only output since then: 10m, or 2026-12-01T20:00");
+  logs->add_flag("--raw", options->raw,
+                 "Print bytes exactly as the ranks wrote them, without a prefix");
+  logs->add_flag("--no-prefix", options->no_prefix, "Print lines without the [rank] prefix");
   logs->callback([&app, options] { app.run = [&app, options] { return RunLogs(app, *options); }; });
 }
 

@@ -89,15 +89,17 @@ Result<int> RunQuarantine(const App& app, const QuarantineCall& call) {
 void AddRepairVerbs(CLI::App& parser, App& app) {
   auto fence = std::make_shared<FenceOptions>();
   CLI::App* verb = parser.get_subcommand("node")->add_subcommand(
-      "fence", "Declare a silent node dead: its power is off, its jobs may start elsewhere");
+      "fence",
+      "Declare a silent node dead (its power is off), so that its jobs may start elsewhere");
   verb->add_option("node", fence->node, "gpu07")->required();
-  verb->add_flag("--power-is-off", fence->power_is_off, "Confirm it here instead of by typing");
+  verb->add_flag("--power-is-off", fence->power_is_off,
+                 "Confirm that the power is off, instead of at the prompt");
   verb->callback([&app, fence] { app.run = [&app, fence] { return RunFence(app, *fence); }; });
 
   CLI::App* quarantine =
       parser
           .add_subcommand("quarantine",
-                          "GPUs that could not be proved free, and what runs of no known job")
+                          "GPUs not proved free, and attempts that belong to no known job")
           ->require_subcommand(1);
   const auto add = [&](const char* action, const char* help, bool needs_name) {
     auto call = std::make_shared<QuarantineCall>();
@@ -109,10 +111,9 @@ void AddRepairVerbs(CLI::App& parser, App& app) {
     if (call->action == "list") app.listing.insert(one);
     one->callback([&app, call] { app.run = [&app, call] { return RunQuarantine(app, *call); }; });
   };
-  add("list", "Which, since when and why", false);
-  add("retest", "Make the proof again now", true);
-  add("release",
-      "Take the reason back: the GPU is offered again; what runs of no known job is ended", true);
+  add("list", "List them: since when and why", false);
+  add("retest", "Run the test again now", true);
+  add("release", "Offer the GPU again, or end the attempt that belongs to no known job", true);
 }
 
 }  // namespace launch

@@ -136,44 +136,47 @@ Result<int> RunImport(const App& app, const std::string& file) {
 void AddRunVerbs(CLI::App& parser, App& app) {
   auto job = std::make_shared<JobArguments>();
   CLI::App* run = parser.add_subcommand(
-      "run", "Submit, show the output, end with the job's code; Ctrl-C cancels");
+      "run", "Submit a job, show its output, exit with its code; Ctrl-C cancels it");
   job->AddTo(*run);
   run->callback([&app, job] { app.run = [&app, job] { return RunForeground(app, *job); }; });
 
   auto env_job = std::make_shared<std::string>();
   auto env_rank = std::make_shared<Rank>(0);
-  CLI::App* env = parser.add_subcommand("env", "Variables of a rank, ready to paste into a shell");
+  CLI::App* env =
+      parser.add_subcommand("env", "Print the variables of a rank, ready to paste into a shell");
   env->add_option("job", *env_job, "Job id")->required();
-  env->add_option("--rank,-r", *env_rank, "Of this rank; 0 otherwise");
+  env->add_option("--rank,-r", *env_rank, "Rank to show (default: 0)");
   env->callback([&app, env_job, env_rank] {
     app.run = [&app, env_job, env_rank] { return ShowEnv(app, *env_job, *env_rank); };
   });
 
   auto name = std::make_shared<std::string>();
   auto all = std::make_shared<bool>(false);
-  CLI::App* history =
-      parser.add_subcommand("history", "Jobs that are done, and how much of their time trained");
+  CLI::App* history = parser.add_subcommand(
+      "history", "List finished jobs and how much of their time was spent training");
   app.listing.insert(history);
-  history->add_option("name", *name, "Only jobs of this name, or of the array of this name");
-  history->add_flag("-a,--all", *all, "All users");
+  history->add_option("name", *name, "Only jobs or arrays of this name");
+  history->add_flag("-a,--all", *all, "Show jobs of all users");
   history->callback(
       [&app, name, all] { app.run = [&app, name, all] { return ShowHistory(app, *name, *all); }; });
 
   auto file = std::make_shared<std::string>();
-  CLI::App* init = parser.add_subcommand("init", "A job file from a training line behind --");
-  init->add_option("file", *file, "Write it here; otherwise to stdout");
+  CLI::App* init =
+      parser.add_subcommand("init", "Write a job file for the training command after --");
+  init->add_option("file", *file, "File to write; default: standard output");
   init->callback([&app, file] { app.run = [&app, file] { return RunInit(app, *file); }; });
 
   auto foreign = std::make_shared<std::string>();
   CLI::App* importing = parser.add_subcommand(
-      "import", "A job file from an sbatch script, a hostfile, an accelerate or SkyPilot file");
-  importing->add_option("file", *foreign, "The file")->required();
+      "import", "Convert an sbatch script, hostfile, accelerate or SkyPilot file to a job file");
+  importing->add_option("file", *foreign, "File to convert")->required();
   importing->callback(
       [&app, foreign] { app.run = [&app, foreign] { return RunImport(app, *foreign); }; });
 
   auto shell = std::make_shared<std::string>();
-  CLI::App* completion = parser.add_subcommand("completion", "Completion for bash, zsh or fish");
-  completion->add_option("shell", *shell, "bash, zsh or fish")->required();
+  CLI::App* completion =
+      parser.add_subcommand("completion", "Print the completion script for bash, zsh or fish");
+  completion->add_option("shell", *shell, "Shell: bash, zsh or fish")->required();
   completion->callback([&parser, &app, shell] {
     app.run = [&parser, &app, shell]() -> Result<int> {
       LAUNCH_ASSIGN_OR_RETURN(const std::string script, CompletionScript(parser, *shell));

@@ -31,19 +31,21 @@ Result<int> RunServer(const ServerOptions& options) {
 }  // namespace
 
 void AddServerVerbs(CLI::App& parser, App& app) {
-  CLI::App* server = parser.add_subcommand("server", "The controller's store, on its own host")
-                         ->require_subcommand(1);
+  CLI::App* server =
+      parser
+          .add_subcommand("server", "Check, back up or restore the controller's store, on its host")
+          ->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help) {
     auto options = std::make_shared<ServerOptions>();
     options->verb = verb;
     CLI::App* one = server->add_subcommand(verb, help);
     one->add_option("--state", options->state, "State directory of the controller");
-    one->add_option("file", options->file, "The backup");
+    one->add_option("file", options->file, "Backup file");
     one->callback([&app, options] { app.run = [options] { return RunServer(*options); }; });
   };
   add("check", "Verify every row and event of a store or of a backup");
-  add("backup", "Copy the store, also while the controller serves");
-  add("restore", "Put a backup in the place of the store of a stopped controller");
+  add("backup", "Copy the store, even while the controller runs");
+  add("restore", "Replace the store of a stopped controller by a backup");
 }
 
 }  // namespace launch

@@ -180,15 +180,18 @@ void AddSubmitVerbs(CLI::App& parser, App& app) {
   auto submit_options = std::make_shared<SubmitOptions>();
   CLI::App* submit = parser.add_subcommand("submit", "Plan, check and queue a job");
   submit_options->job.AddTo(*submit);
-  submit->add_flag("--wait", submit_options->wait, "Wait for the end; exit with the job's code");
+  submit->add_flag("--wait", submit_options->wait,
+                   "Wait until the job is done; exit with its code");
   submit->add_flag("--debug", submit_options->debug,
-                   "A few steps only: 10 of micro-batch 1; waits, and says what they took");
-  submit->add_flag("--dry-run", submit_options->dry_run, "Show the plan, queue nothing");
-  submit->add_flag("--hold", submit_options->hold, "Queue, but do not start");
-  submit->add_flag("--parsable", submit_options->parsable, "Only the id");
-  submit->add_flag("--force", submit_options->force, "Start in spite of errors; recorded");
+                   "Run 10 steps at micro-batch 1, wait, and report time and memory");
+  submit->add_flag("--dry-run", submit_options->dry_run, "Show the plan; queue nothing");
+  submit->add_flag("--hold", submit_options->hold,
+                   "Queue the job but hold it until `launch release`");
+  submit->add_flag("--parsable", submit_options->parsable, "Print only the job id");
+  submit->add_flag("--force", submit_options->force,
+                   "Start despite errors of the plan and its checks; this is recorded");
   submit->add_option("--idempotency-key", submit_options->key,
-                     "The same key never makes a second job");
+                     "Key of this submission: repeating it never creates a second job");
   submit->callback([&app, submit_options] {
     app.run = [&app, submit_options] { return RunSubmit(app, *submit_options); };
   });
@@ -196,18 +199,19 @@ void AddSubmitVerbs(CLI::App& parser, App& app) {
   auto plan_job = std::make_shared<JobArguments>();
   auto plan_inventory = std::make_shared<std::string>();
   auto plan_arguments = std::make_shared<PlanArguments>();
-  CLI::App* plan = parser.add_subcommand("plan", "Show how a job would run; nothing is started");
+  CLI::App* plan = parser.add_subcommand("plan", "Show how a job would run; start nothing");
   plan_job->AddTo(*plan);
   plan->add_option("--inventory", *plan_inventory,
-                   "Plan on the nodes of this file, without a cluster");
+                   "Plan on the nodes in this inventory file, without a cluster");
   plan->add_flag("--probe", plan_arguments->probe,
-                 "Run a few steps at two micro-batches and measure instead of predicting");
+                 "Run a few steps at two micro-batch sizes and measure instead of predicting");
   plan->add_option("--what-if", plan_arguments->what_if,
-                   "Show what a change would do: nodes=4,seq_len=8192; may be given several times")
+                   "Show what a change would do: nodes=4,seq_len=8192; repeatable")
       ->take_all()
       ->expected(1);
-  plan->add_option("--calibration", plan_arguments->calibration,
-                   "Measured runs (launch calibration): what a run took before beats a formula");
+  plan->add_option(
+      "--calibration", plan_arguments->calibration,
+      "Prefer the measured runs in this file (from `launch calibration`) to predictions");
   plan->callback([&app, plan_job, plan_inventory, plan_arguments] {
     app.run = [&app, plan_job, plan_inventory, plan_arguments] {
       return RunPlan(app, *plan_job, *plan_inventory, *plan_arguments);

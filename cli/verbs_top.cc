@@ -157,7 +157,7 @@ Result<int> ShowTop(const App& app, bool all, bool once, const std::string& inte
   const bool document = app.WantsJson() || app.WantsYaml();
   if (!once && !document && (!app.StdoutIsTerminal() || ::isatty(STDIN_FILENO) == 0)) {
     return Fail(ErrorCode::kInvalidArgument, "this is no terminal to paint on",
-                "launch top --once prints one picture");
+                "launch top --once prints one screen");
   }
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
   TopSource source(client, all);
@@ -207,10 +207,10 @@ void AddTopVerb(CLI::App& parser, App& app) {
   };
   auto options = std::make_shared<TopOptions>();
   CLI::App* top = parser.add_subcommand(
-      "top", "GPUs and jobs on the whole screen; q ends, j and k scroll, a shows all users");
-  top->add_flag("-a,--all", options->all, "Jobs of all users");
-  top->add_flag("--once", options->once, "One picture on stdout, also into a pipe");
-  top->add_option("--interval", options->interval, "Between two pictures; 1s");
+      "top", "Watch GPUs and jobs on the full screen; q quits, j and k scroll, a shows all users");
+  top->add_flag("-a,--all", options->all, "Show jobs of all users");
+  top->add_flag("--once", options->once, "Print one screen and exit");
+  top->add_option("--interval", options->interval, "Time between refreshes (default 1s)");
   top->callback([&app, options] {
     app.run = [&app, options] {
       return ShowTop(app, options->all, options->once, options->interval);

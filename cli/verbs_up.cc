@@ -255,7 +255,7 @@ Result<int> RunUpgrade(const App& app, UpFlags flags) {
 void AddUpVerbs(CLI::App& parser, App& app) {
   auto flags = std::make_shared<UpFlags>();
   CLI::App* up =
-      parser.add_subcommand("up", "Install and start a cluster on machines that ssh reaches");
+      parser.add_subcommand("up", "Install and start a cluster on machines reached by ssh");
   CLI::Option* hosts =
       up->add_option("hosts", flags->hosts,
                      "Hosts file, OpenSSH config, hostfile, or gpu[01-16],ana@10.0.0.7:2222");
@@ -263,26 +263,27 @@ void AddUpVerbs(CLI::App& parser, App& app) {
                                       "Nodes of a Slurm allocation: \"-p gpu -N 4 -t 8:00:00\"");
   slurm->excludes(hosts);
   up->add_option("--settings", flags->settings,
-                 "With --slurm: file with `agent:` and `controller:`, as in a hosts file")
+                 "With --slurm: settings file with `agent:` and `controller:`, as in a hosts file")
       ->needs(slurm)
       ->check(CLI::ExistingFile);
   up->add_option("--address", flags->address,
-                 "With --slurm: this machine as the nodes reach it; default: its name");
+                 "With --slurm: address at which nodes reach this machine; default: its name");
   up->add_option("--cluster", flags->cluster,
-                 "What it calls itself, or one that is known here; default: launch");
+                 "The cluster's own name, or a cluster that is known here; default: launch");
   up->add_option("--name", flags->name,
-                 "What `launch context` calls it here; default: as it calls itself");
-  up->add_option("--head", flags->head, "Host of the controller; default: the first");
-  up->add_option("--user", flags->user, "User on the hosts");
-  up->add_option("--port", flags->port, "Port of ssh")->check(CLI::Range(1, 65535));
-  up->add_option("--key", flags->key, "Private key file");
-  up->add_option("--jump", flags->jump, "Host to go through: ana@bastion");
-  up->add_flag("--sudo", flags->sudo, "Install as root, by a sudo there that asks for no password");
-  up->add_option("--controller-port", flags->controller_port, "Default: 7470")
+                 "Its name in `launch context`; default: the cluster's own name");
+  up->add_option("--head", flags->head, "Host that runs the controller; default: the first");
+  up->add_option("--user", flags->user, "User to log in as on the hosts");
+  up->add_option("--port", flags->port, "ssh port")->check(CLI::Range(1, 65535));
+  up->add_option("--key", flags->key, "Private key file for ssh");
+  up->add_option("--jump", flags->jump, "ssh jump host: ana@bastion");
+  up->add_flag("--sudo", flags->sudo, "Install as root, with passwordless sudo on the hosts");
+  up->add_option("--controller-port", flags->controller_port,
+                 "Port of the controller; default: 7470")
       ->check(CLI::Range(1, 65535));
   up->add_option("--programs", flags->programs,
-                 "bin directory of a tarball for another architecture");
-  up->add_flag("--dry-run", flags->dry_run, "Look, and say what would be done");
+                 "bin directory of the release for another architecture");
+  up->add_flag("--dry-run", flags->dry_run, "Inspect the hosts and show what would be done");
   AddSshFlags(*up, *flags);
   up->callback([&app, flags] {
     app.run = [&app, flags]() -> Result<int> {
@@ -293,11 +294,11 @@ void AddUpVerbs(CLI::App& parser, App& app) {
 
   auto newer = std::make_shared<UpFlags>();
   CLI::App* upgrade = parser.add_subcommand(
-      "upgrade", "Put this release on a cluster that `launch up` made; what runs goes on");
-  upgrade->add_option("cluster", newer->cluster, "Its name; the current one if left out");
+      "upgrade", "Install this release on a cluster that `launch up` made; jobs keep running");
+  upgrade->add_option("cluster", newer->cluster, "Name of the cluster; default: the current one");
   upgrade->add_option("--programs", newer->programs,
-                      "bin directory of a tarball for another architecture");
-  upgrade->add_flag("--dry-run", newer->dry_run, "Look, and say what would be done");
+                      "bin directory of the release for another architecture");
+  upgrade->add_flag("--dry-run", newer->dry_run, "Inspect the hosts and show what would be done");
   AddSshFlags(*upgrade, *newer);
   upgrade->callback([&app, newer] { app.run = [&app, newer] { return RunUpgrade(app, *newer); }; });
 }

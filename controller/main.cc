@@ -209,24 +209,29 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string(launch::Version()));
   Options options;
-  auto* init = app.add_subcommand("init", "Make the authority, store and first operator");
-  init->add_option("--state", options.state, "State directory, made if need be")->required();
+  auto* init = app.add_subcommand(
+      "init", "Create the certificate authority, the store and the first operator");
+  init->add_option("--state", options.state, "State directory, created if missing")->required();
   init->add_option("--name", options.cluster, "Name of the cluster")->default_val("launch");
-  init->add_option("--user", options.user, "First operator; this account's name if left out");
+  init->add_option("--user", options.user,
+                   "Name of the first operator; default: this account's name");
   auto* run = app.add_subcommand("run", "Serve until SIGTERM");
-  run->add_option("--state", options.state, "State directory that `init` made")->required();
-  run->add_option("--listen", options.listen, "HOST:PORT; port 0 takes a free one");
-  run->add_option("--config", options.config, "Settings, see configs/controller.yaml");
+  run->add_option("--state", options.state, "State directory that `init` created")->required();
+  run->add_option("--listen", options.listen,
+                  "Address to listen on, HOST:PORT; port 0 takes a free one");
+  run->add_option("--config", options.config, "Settings file, like configs/controller.yaml");
   auto* check = app.add_subcommand("check", "Verify every row and event of a store or a backup");
-  auto* state = check->add_option("--state", options.state, "State directory; its store.db");
-  check->add_option("file", options.file, "A backup instead")->excludes(state);
-  auto* backup = app.add_subcommand("backup", "Copy the store, also while the controller serves");
+  auto* state =
+      check->add_option("--state", options.state, "State directory whose store.db to verify");
+  check->add_option("file", options.file, "Backup to verify instead")->excludes(state);
+  auto* backup = app.add_subcommand("backup", "Copy the store, even while the controller runs");
   backup->add_option("--state", options.state, "State directory")->required();
-  backup->add_option("file", options.file, "New file")->required();
-  auto* restore = app.add_subcommand("restore", "Put a backup in the place of the store");
-  restore->add_option("--state", options.state, "State directory; no controller may run")
+  backup->add_option("file", options.file, "File to create")->required();
+  auto* restore = app.add_subcommand("restore", "Replace the store by a backup");
+  restore
+      ->add_option("--state", options.state, "State directory; no controller may be running on it")
       ->required();
-  restore->add_option("file", options.file, "File that `backup` made")->required();
+  restore->add_option("file", options.file, "Backup file")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

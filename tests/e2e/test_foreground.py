@@ -158,6 +158,6 @@ def test_help_has_every_verb_once_and_fits_80_columns(cluster):
     verbs = script.split('    "") verbs="')[1].split('"')[0].split()
     shown = [line.split()[0] for line in text.split("Flags of every verb")[0].splitlines() if line.startswith("  ")]
     assert sorted(shown) == sorted(verbs)
-    for title in ("Run jobs", "Look", "Steer", "Inside a job", "Nodes and clusters", "Offline and help"):
+    for title in ("Run jobs", "Inspect", "Control jobs", "Inside a job", "Nodes and clusters", "Offline and help"):
         assert f"\n\n{title}\n" in text, title
     assert "Copy files and directories from a job" in cluster.launch("cp", "--help").stdout
