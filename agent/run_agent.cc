@@ -300,7 +300,7 @@ class AgentLoop {
                                            [](const auto& entry) { return entry.second.started; });
   }
 
-  // Interpreters that jobs used here are probed from now on (rulings 20); after the job, because an
+  // Interpreters that jobs used here are probed from now on; after the job, because an
   // import of torch would take its cores. One that neither answered nor ran would only hang again.
   void NoteInterpreter(const Key& key) {
     const auto found = state_.allocations.find(key);

@@ -29,7 +29,7 @@ OrderedJson OfGpu(const GpuDevice& gpu, const NodeView& node) {
   return json;
 }
 
-// Precision that `auto` gives on this node (S001-4): what its weakest device can do.
+// Precision that `auto` gives on this node: what its weakest device can do.
 std::string NodePrecision(const NodeInventory& inventory) {
   Precision precision = Precision::kFp32;
   bool first = true;

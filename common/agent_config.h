@@ -16,7 +16,8 @@
 
 namespace launch {
 
-enum class RunAs { kSingleUser, kMultiUser };  // "single_user", "multi_user" (rulings 39)
+// "single_user": ranks run as the agent's own user. "multi_user": as the submitter, never as root.
+enum class RunAs { kSingleUser, kMultiUser };
 
 // Part of the machine's cores that this agent may give away, counted in physical cores.
 struct CoreSubset {

@@ -12,7 +12,7 @@
 namespace launch {
 
 // Parsed once, evaluated often. Variables: cc, gpu_mem, gpus, driver, cuda, torch, arch, cpus,
-// memory, nvlink, kernel, label.NAME (rulings 15). Versions compare by parts, sizes with units.
+// memory, nvlink, kernel, label.NAME. Versions compare by parts, sizes with units.
 // At most 4 KiB, 64 terms, depth 16. Errors name the column and the nearest variable.
 // Versions are compared by the parts that are written: "driver==570" holds for 570.124.06. cc,
 // gpu_mem and nvlink are those of one GPU: a node holds when one of its GPUs makes all of it true.

@@ -15,7 +15,7 @@ enum class Severity { kNotice, kWarning, kError };
 enum class CheckResult { kPass, kWarn, kFail };
 enum class Confidence { kUnknown, kSymptom, kLikely, kConfirmed };
 
-// `code` is one of rulings 25 ("torch_cpu_only"); the list is closed and documented.
+// `code` is one of docs/preflight.md ("torch_cpu_only"); the list is closed.
 struct Finding {
   std::string code;
   Severity severity = Severity::kNotice;
@@ -41,7 +41,7 @@ struct Check {
   friend bool operator==(const Check&, const Check&) = default;
 };
 
-// Rulings 23; labels are those of failures.md.
+// Why a run failed. `label` and `action` are those of docs/diagnosis.md.
 struct Verdict {
   std::string label;
   Confidence confidence = Confidence::kUnknown;

@@ -67,7 +67,7 @@ using Unexpected = tl::unexpected<Error>;
 }
 
 std::string_view ErrorCodeName(ErrorCode code);  // "INVALID_ARGUMENT"
-int ExitCodeOf(ErrorCode code);                  // interfaces: 2, 3, 4, 5, 6, 124; 1 otherwise
+int ExitCodeOf(ErrorCode code);                  // as said at ErrorCode; 1 where it says none
 std::string FormatError(const Error& error);     // "file:3:7: message\n  hint: ..."
 
 // Nearest of `names` to `given` by edit distance, or empty when nothing is near enough to offer.

@@ -16,8 +16,8 @@ enum class Arch { kX86_64, kAarch64 };         // "x86_64", "aarch64" ("arm64" i
 enum class DeviceClass { kCuda, kMps, kCpu };  // "cuda", "mps", "cpu"
 enum class Health { kOk, kWarn, kBad };        // bad = never scheduled
 enum class LinkKind { kNvlink, kC2c, kPix, kPxb, kPhb, kNode, kSys };
-enum class Containment { kCgroup, kCgroup1, kTree };                       // rulings 17
-enum class CoherentMode { kNone, kNuma, kDriver };                         // GH200 memory mode
+enum class Containment { kCgroup, kCgroup1, kTree };  // cgroup v2; cgroup v1; neither
+enum class CoherentMode { kNone, kNuma, kDriver };    // GH200 memory mode
 enum class FabricState { kNotStarted, kInProgress, kCompleted, kFailed };  // of an NVSwitch system
 
 struct ComputeCapability {
@@ -139,7 +139,7 @@ struct TorchFacts {
   friend bool operator==(const TorchFacts&, const TorchFacts&) = default;
 };
 
-// The truth about one Python interpreter (rulings 20).
+// What a probe found out about one Python interpreter by running it.
 struct RuntimeFacts {
   std::string path;  // as asked for
   std::string realpath;
@@ -176,7 +176,7 @@ struct Limits {  // absent = unlimited
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
-// Who a machine is, over agent restarts and re-installs (reliability 3.6).
+// Who a machine is, over agent restarts and re-installs.
 struct MachineIdentity {
   std::string install_id;    // made at join: another on every machine
   std::string product_uuid;  // empty when unreadable
@@ -210,8 +210,7 @@ struct NodeInventory {
   CoherentMode coherent = CoherentMode::kNone;
   bool simulated = false;  // dry exploration; marked in every view
   std::map<std::string, std::string> labels;
-  // Clean base of a rank's environment (rulings 4): HOME USER SHELL LANG TMPDIR PATH
-  // LD_LIBRARY_PATH.
+  // Clean base of a rank's environment: HOME USER SHELL LANG TMPDIR PATH LD_LIBRARY_PATH.
   std::map<std::string, std::string> base_env;
   std::uint64_t revision = 0;                // grows with each change the agent reports
   std::optional<std::string> cuda_runtime;   // newest libcudart of the system: "12.8.57"

@@ -130,7 +130,7 @@ struct JobSpec {
   std::string name;
   NodeCount nodes;
   std::vector<GpuRequest> gpus;  // in order of preference; see gpus_written
-  bool gpus_written = false;     // unset = one if any schedulable node has one (rulings 28)
+  bool gpus_written = false;     // unset = one if any schedulable node has one
   std::optional<int> total_gpus;
   std::optional<int> procs_per_node;  // unset = one per GPU ("gpu"), or 1 on CPU
   std::vector<int> gpu_ids;           // per node, PCI order
@@ -210,7 +210,7 @@ struct SubmitContext {
   std::map<std::string, std::string> caller_env;  // only keys the job requires from the caller
   std::string active_venv;                        // VIRTUAL_ENV of the caller, default of `venv`
   std::string active_conda;                       // CONDA_PREFIX of the caller
-  std::uint64_t workdir_inode = 0;  // fingerprint of the submitter's workdir (rulings 36)
+  std::uint64_t workdir_inode = 0;  // of the submitter's workdir; that of a node must be it
   std::int64_t workdir_mtime_ns = 0;
   std::string git_commit;
   std::string git_diff;  // of the working tree against it; cut at kMaxGitDiffBytes

@@ -16,7 +16,8 @@
 
 namespace launch {
 
-// States of interfaces 6 and UNREACHABLE; a view over stored phases, never stored itself.
+// State of a job as users see it. A view over stored phases and what nodes say, never stored
+// itself.
 enum class JobState {
   kPending,
   kStarting,
@@ -151,7 +152,7 @@ struct EventView {
   friend bool operator==(const EventView&, const EventView&) = default;
 };
 
-// Answer of submit and of plan: one code path (rulings 31).
+// Answer of submit and of plan, which share one code path: what `plan` shows is what starts.
 struct PlanAnswer {
   std::optional<Plan> plan;  // absent when errors forbid one
   std::vector<Finding> findings;

@@ -33,7 +33,7 @@ struct YamlEntry {
   YamlNode value;
 };
 
-// Limits (reliability 7.5): 256 KiB, depth 32, 1,000 keys a map, 10,000 nodes; no anchors, aliases,
+// Limits: 256 KiB, depth 32, 1,000 keys a map, 10,000 nodes; no anchors, aliases,
 // merge keys, tags, several documents, duplicate keys, NULs or invalid UTF-8. Each refusal has
 // Where{file, line, column}. An empty document is an error here.
 Result<YamlNode> ParseYaml(std::string_view text, const std::string& file);

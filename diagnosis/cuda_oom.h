@@ -1,5 +1,5 @@
-// What a GPU out-of-memory message says in numbers, and which of three causes they tell
-// (failures.md 4): too large, fragmented, or taken by somebody else.
+// What a GPU out-of-memory message says in numbers, and which of three causes they tell: too large,
+// fragmented, or taken by somebody else.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ std::string_view ToString(OomPhase phase);
 struct OomVerdict {
   std::string label;   // cuda_oom | cuda_oom_fragmentation | cuda_oom_foreign_process
   std::string cause;   // one sentence with the numbers
-  std::string remedy;  // in the order of rulings 12
+  std::string remedy;  // the way that changes least first
   std::map<std::string, double> numbers;  // as in common/diagnosis.h
   std::vector<std::string> changes;
 };

@@ -10,8 +10,8 @@
 
 namespace launch {
 
-// Ranks whose collectives of the same number differ wait for each other for ever (failures.md 3.3).
-// ProcessGroupNCCL.cpp prints both with the timeout.
+// Ranks whose collectives of the same number differ wait for each other for ever. torch's
+// ProcessGroupNCCL.cpp prints both collectives with the timeout.
 void TellMismatch(std::vector<Suspect>& suspects);
 
 // Which rank a collective that timed out waited for, where the log tells: torch's report on the
@@ -22,7 +22,7 @@ void TellLate(std::vector<Suspect>& suspects, const std::set<Rank>& seen);
 void TellLate(std::vector<Verdict>& verdicts);
 
 // What an out-of-memory message calls other processes is another rank of the job, where each of two
-// ranks holds what the other one misses: both sit on one GPU (failures.md 4).
+// ranks holds what the other one misses: both sit on one GPU.
 void TellSharedGpu(std::vector<Suspect>& suspects);
 void TellSharedGpu(std::vector<Verdict>& verdicts);  // each of one rank, with its node
 
@@ -51,7 +51,8 @@ void DoubtCompiler(std::vector<Suspect>& suspects);
 // it started does, or its backend was built without NCCL.
 void DoubtCpuOnly(Suspect& suspect);
 
-// What the node saw itself makes a likely cause a certain one (failures.md 3, "Confirm with").
+// Whether what the node saw itself (kernel, cgroup, driver) makes this likely cause a confirmed
+// one.
 bool NodeConfirms(const Suspect& suspect, const NodeEvidence& node);
 
 }  // namespace launch

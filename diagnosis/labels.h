@@ -1,5 +1,5 @@
-// The closed list of labels (failures.md 3, rulings 23): for each the safe action, a sentence for
-// the cause and a remedy to paste, used where a signature says nothing more precise.
+// The closed list of labels (docs/diagnosis.md): for each the safe action, a sentence for the cause
+// and a remedy to paste, used where a signature says nothing more precise.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What the node knows about the end of a rank beside its log (failures.md 2).
+// What the node knows about the end of a rank beside its log.
 #pragma once
 
 #include <cstdint>

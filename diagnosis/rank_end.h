@@ -17,7 +17,7 @@ struct RankEnd {
 };
 
 // 137 and 139 as shells say it, -9 as Python says it, 245-250 as DeepSpeed's launcher hands a
-// negative code to exit(2) (failures.md 2.1); Windows' codes of crashes.
+// negative code to exit(2); Windows' codes of crashes.
 RankEnd DecodeExitCode(std::int64_t code);
 
 // Reads the lines of one report in order: torchrun spreads it over several.

@@ -10,7 +10,7 @@
 namespace launch {
 
 // What kind of evidence a row is. Lower outranks higher: a root cause beats its symptoms whatever
-// their order in the log (failures.md 7.1).
+// their order in the log.
 enum class Tier : std::uint8_t {
   kAuthority,  // a scheduler's or the kernel's own statement about our processes
   kHardware,   // a GPU's or link's fault
@@ -60,7 +60,7 @@ struct Signature {
   // Instead of the label's cause; \1 and \2 are the captures of the pattern.
   std::string_view cause = {};
   Reading reading = Reading::kLabel;
-  // Instead of the label's own (failures.md 3); empty: the label's.
+  // Action and remedy instead of the label's own; empty: the label's.
   std::string_view action = {};
   std::string_view remedy = {};
 };

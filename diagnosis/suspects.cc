@@ -142,7 +142,7 @@ Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments) {
   c.remedy = oom.remedy;
   c.numbers = oom.numbers;
   c.changes = oom.changes;
-  // Neither has micro-batches of DeepSpeed: Apple's GPUs (rulings 13), and vLLM's cache.
+  // Remedies that fit neither: Apple's GPUs, where DeepSpeed does not run, and vLLM's cache.
   if (hit.text.find("MPS backend") != std::string::npos ||
       hit.text.find("[METAL]") != std::string::npos) {
     c.remedy =

@@ -13,7 +13,7 @@ namespace launch {
 
 // label "none", action "continue": nothing failed (exit 0, our own cancel, a benign log).
 // label "unknown": something failed and nothing says what.
-// Order (failures.md 7): our own kills and schedulers, the kernel and the hardware, specific
+// Order: our own kills and schedulers, the kernel and the hardware, specific
 // causes, exceptions of the program, ranks that miss others, launchers' wrappers. Within one class
 // the more specific message wins, then the earlier one.
 // `signatures` is needed to read the kernel's lines in `node`.

@@ -1,4 +1,4 @@
-// NVIDIA's Xid numbers: what each says about the GPU and which label follows (failures.md 5.1).
+// NVIDIA's Xid numbers: what each says about the GPU and which label follows.
 #pragma once
 
 #include <string_view>

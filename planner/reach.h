@@ -18,7 +18,7 @@ namespace launch {
 std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line,
                                const std::map<std::string, std::string>& files, const Plan& plan);
 
-// A LAUNCH_ variable in run that no rank gets: kInvalidArgument (rulings 42).
+// A LAUNCH_ variable in run that no rank gets: kInvalidArgument.
 Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan);
 
 // Any other variable in run that nothing sets. An image may have variables of its own.

@@ -18,7 +18,8 @@ namespace launch {
 // container runtime. `nodes` are those it may run on.
 PreflightReport JudgeSpec(const JobSpec& spec, const std::vector<const NodeInventory*>& nodes);
 
-// What inventories alone tell about a plan, before anything starts (rulings 30).
+// What inventories alone tell about a plan, before anything starts: an error here refuses the
+// submit. What they do not know is probed while the job is staged.
 PreflightReport JudgeInventories(const JobSpec& spec, const Plan& plan,
                                  const std::vector<const NodeInventory*>& nodes);
 

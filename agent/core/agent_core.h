@@ -153,7 +153,7 @@ struct AgentState {
   std::vector<from_node::Notice> notices;   // kept while there is no link; the newest few
 };
 
-// An unstarted allocation is dropped after this long without a pong (reliability 3.2).
+// An unstarted allocation is dropped after this long without a pong.
 inline constexpr Millis kUnstartedSilence{60'000};
 // The free proof of a quarantined GPU is tried again after this long.
 inline constexpr Millis kProofRetry{60'000};
@@ -169,7 +169,7 @@ struct Recovery {
   std::vector<Order> orders;  // to run before anything else: interrupted stops, free proofs
 };
 
-// Merges what the runner found on disk and in the kernel (reliability 3.5, the table).
+// The state of an agent that starts: what the runner found on disk and in the kernel.
 Recovery Recover(AgentIdentity identity, const RunnerState& found, BootTime now);
 
 // The only mutator. Orders are to be carried out in the order given. Timers run on told::Tick only,

@@ -1,5 +1,4 @@
-// What an agent makes of the attempt directories it finds at its start (reliability 3.5, the
-// table).
+// What an agent makes of the attempt directories it finds at its start.
 #include <algorithm>
 
 #include "agent/core/agent_core.h"
@@ -35,7 +34,7 @@ Allocation Read(const FoundAllocation& found, BootTime now) {
   return allocation;
 }
 
-// One row of the table. Ends that no record proves are `unknown`, never invented.
+// Takes over one attempt directory. Ends that no record proves are `unknown`, never invented.
 void Adopt(StepScope& scope, AgentState& state, const FoundAllocation& found, BootTime now) {
   const Key& key = found.status.key;
   Allocation& allocation = state.allocations[key] = Read(found, now);

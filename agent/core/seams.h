@@ -22,7 +22,7 @@ struct FoundStop {
   Millis grace{0};
 };
 
-// What the runner found on disk and in the kernel at start (reliability 3.5), one per directory.
+// What the runner found on disk and in the kernel at start, one per directory.
 struct FoundAllocation {
   AllocationStatus status;
   std::string boot_id;      // of the accept; another than now: the node rebooted

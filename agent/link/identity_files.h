@@ -17,8 +17,9 @@ using IdentityFiles = CredentialFiles;
 struct JoinedCluster {
   NodeId node;
   std::vector<std::string> controllers;  // "host:port", tried in this order
-  // Made at join: who this machine is (rulings 38). Its first kInstallDigits digits are those of
-  // the node in its cluster, whichever machine it is; the others random.
+  // Made at join: who this machine is. Of two agents that claim one node name, those with the same
+  // install id are one machine. Its first kInstallDigits digits are those of the node in its
+  // cluster, whichever machine it is; the others are random.
   std::string install_id;
 };
 

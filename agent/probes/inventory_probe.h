@@ -20,8 +20,8 @@
 
 namespace launch::agent {
 
-// Environment that every rank starts from (rulings 4): HOME USER SHELL LANG TMPDIR PATH and, when
-// set in agent.yaml, LD_LIBRARY_PATH. Where ranks run as their submitters, HOME, USER and SHELL are
+// Environment that every rank starts from: HOME USER SHELL LANG TMPDIR PATH and, when set in
+// agent.yaml, LD_LIBRARY_PATH. Where ranks run as their submitters, HOME, USER and SHELL are
 // not the agent's and stay out. `own` is the agent's environment.
 std::map<std::string, std::string> BaseEnvironment(const AgentConfig& config,
                                                    const std::map<std::string, std::string>& own);
@@ -52,7 +52,7 @@ class InventoryProbe {
   // What is known by now of the interpreters of the last Probe. From any thread.
   std::vector<RuntimeFacts> Python();
 
-  // An interpreter that a job used here is probed from now on (rulings 20).
+  // An interpreter that a job used here is probed from now on.
   void AddInterpreter(const std::string& path, const std::string& user);
 
   // Of the GPUs and the machine of the last inventory; a simulated machine has neither.

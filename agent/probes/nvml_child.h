@@ -1,4 +1,5 @@
-// The verb `nvml-child`: a process that may hang in the driver instead of the agent (rulings 16).
+// The verb `nvml-child`: a process that may hang in the driver instead of the agent, whose own
+// thread could not be killed there.
 #pragma once
 
 #include <string>

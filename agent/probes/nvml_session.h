@@ -98,7 +98,7 @@ LAUNCH_FOREIGN_CALL NvmlCode NvmlSession::Ask(F call, Args... args) {
   return code;
 }
 
-// Words of platform 1.1 for the codes that concern the whole driver: "no_access: ...".
+// Words for the codes that concern the whole driver: "no_access: ...".
 std::string DriverProblem(NvmlCode code);
 
 // "00000009:01:00.0" -> "0009:01:00.0", lower case, as sysfs writes it.

@@ -26,8 +26,8 @@ struct Progress {
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
-// Sources in this order, the first that says something counts (rulings, "Progress"): the JSON lines
-// of LAUNCH_PROGRESS_FILE; the job's own pattern; bars and lines of known trainers. Of several bars
+// Sources in this order, the first that says something counts: the JSON lines of
+// LAUNCH_PROGRESS_FILE; the job's own pattern; bars and lines of known trainers. Of several bars
 // the one with the largest total that only grows counts; bars of evaluation, downloads and
 // tokenising never do. A run that resumes starts in the middle.
 class ProgressParser {

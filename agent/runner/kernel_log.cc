@@ -27,8 +27,8 @@ constexpr std::string_view kOfGpuOrProcess[] = {"NVRM: Xid",
                                                 "general protection fault",
                                                 "fork rejected by pids controller"};
 
-// Of the node as a whole (failures.md 2): storage, links and memory. drivers/nvme, fs/nfs, fs/ext4,
-// mlx5, drivers/edac, mm/memory-failure.c.
+// Lines about the node as a whole: storage, links and memory. Printed by the kernel's drivers/nvme,
+// fs/nfs, fs/ext4, mlx5, drivers/edac and mm/memory-failure.c.
 constexpr std::string_view kOfNode[] = {"nfs: server",
                                         "Buffer I/O error",
                                         "blk_update_request: I/O error",

@@ -179,7 +179,8 @@ bool IsDiagnosed(Draft& draft, const AttemptRecord& attempt, const Ending& endin
 std::string InWords(const Verdict& verdict);
 
 // ---- staging.cc ----
-// Masters to probe, best first; see rulings 37.
+// Addresses at which rank 0 could be the master, best first, for the other nodes to probe. Loopback
+// only where all nodes share one kernel and one network namespace.
 std::vector<std::string> MasterCandidates(const State& state, const AttemptRecord& attempt);
 // All nodes are ready: the launching record, or why it must not start.
 struct LaunchDecision {
@@ -225,7 +226,7 @@ std::string Subject(const Key& key);
 // Why a rank ended that had no word of us for the time of requeue_after.
 inline constexpr const char* kLeaseWords = ", its node was cut off for longer than requeue_after";
 
-// Limits of the protocol (reliability 3.2).
+// Limits of the protocol between controller and agents.
 inline constexpr Millis kAcceptLimit{30'000};
 inline constexpr Millis kStartLimit{60'000};
 inline constexpr Millis kStagingMargin{60'000};  // on top of the job's own limit for `setup`

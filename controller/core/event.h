@@ -31,7 +31,8 @@ struct Caller {
 
 enum class QuarantineAction { kList, kRelease, kRetest };
 
-// What the planner said; made off the loop by a plan worker from a snapshot (rulings 32).
+// What the planner said, for one node. A plan worker makes it from a snapshot, off the loop: the
+// core itself never plans.
 struct PlannedAllocation {
   AllocationSpec spec;
   std::string bytes;  // wire form, sent as it is

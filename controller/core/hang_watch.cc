@@ -10,7 +10,7 @@ namespace launch::controller {
 namespace {
 
 constexpr double kGpuIdle = 0.02;  // utilization that is nobody's work
-// A kernel that waits for other ranks keeps the GPU at 100 % and draws little (failures.md 6).
+// A kernel that waits for other ranks keeps the GPU at 100 % and draws little power.
 constexpr double kSpinning = 0.95;
 constexpr double kSpinningPower = 0.35;  // of the power limit
 constexpr int kIdleCore = 50;            // one part in so many of a core is housekeeping

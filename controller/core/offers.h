@@ -11,8 +11,8 @@
 namespace launch::controller {
 
 // The offers refer to the inventories of `offers`. An agent that runs everything as one account
-// takes the jobs of that account's user only (rulings 39): operators are no exception, for a job
-// there would act as somebody else.
+// takes the jobs of that account's user only: operators are no exception, for a job there would act
+// as somebody else.
 std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offers,
                                      const UserName& owner);
 

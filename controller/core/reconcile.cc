@@ -1,4 +1,4 @@
-// A node attaches: who it is, and what it has against what we have (reliability 3.6).
+// A node attaches: who it is, and what it has against what we have.
 //
 // clang-format off
 //   the node has                 we have                       what follows

@@ -12,8 +12,8 @@
 namespace launch::controller {
 namespace {
 
-constexpr int kInfrastructureRetries = 2;  // rulings 14
-constexpr int kPlanChanges = 3;            // rulings 12: at most three
+constexpr int kInfrastructureRetries = 2;  // where `retry.max` is unset
+constexpr int kPlanChanges = 3;            // after out-of-memory errors, in one job
 constexpr Millis kForOthersToGo{30'000};   // until another process may have given its memory back
 
 // Keys of JobRecord::retries; the others are outcomes and labels of the infrastructure.
@@ -30,7 +30,8 @@ enum class Whose {
   kInfrastructure,  // tried again unless `retry` forbids it
 };
 
-// What a label, or an action of failures.md, leads to. `event` is the word of `retry.on_events`.
+// What a label, or an action (docs/diagnosis.md), leads to. `event` is the word of
+// `retry.on_events`.
 struct Policy {
   std::string_view name;
   Whose whose;

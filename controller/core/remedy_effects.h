@@ -10,9 +10,10 @@
 
 namespace launch::controller {
 
-// In the order in which they are tried (rulings 12), without what `failed` has already; empty for a
-// verdict that is none of GPU memory. `so_far` holds the plans of less memory that are left of
-// earlier attempts. Where the planner does not know the model, it says so instead of a number.
+// What each remedy would save, in the order in which they are tried, without what `failed` has
+// already; empty for a verdict that is not about GPU memory. `so_far` holds the plans of less
+// memory that are left of earlier attempts. Where the planner does not know the model, it says so
+// instead of a number.
 std::string EffectsOfRemedies(const JobSpec& spec, const Plan& failed, const PlanChange& so_far,
                               const Verdict& verdict);
 

@@ -14,8 +14,8 @@ namespace launch::controller {
 namespace {
 
 constexpr std::array kAllocatorNames = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
-// Of the card: with less than this reserved in vain, the setting alone is not expected to help
-// (failures.md 4).
+// Share of the card's memory: with less than this reserved in vain, the setting alone is not
+// expected to help. Assumed.
 constexpr double kReserveThatHelps = 0.10;
 
 bool IsOwnAllocator(const JobSpec& spec) {

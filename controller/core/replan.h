@@ -17,7 +17,7 @@ struct NextPlan {
 };
 
 // What to try after `verdict`, a GPU out-of-memory one, ended an attempt that ran `failed`;
-// `so_far` is what earlier ones changed. In the order of rulings 12: the allocator when memory was
+// `so_far` is what earlier ones changed. In this order: the allocator when memory was
 // fragmented, micro-batch with accumulation, then the planner's plans of less memory. Never what
 // was tried before; never a change that cannot get to the program. 32 bits become `sixteen_bits`,
 // what the GPUs of the job have of that, where the job allows it.

@@ -24,7 +24,7 @@ bool IsLinkLocal(const std::string& address) {
   return address.starts_with("169.254.") || address.starts_with("fe80:");
 }
 
-// One kernel and one network namespace: only then is loopback the same place for all (rulings 37).
+// One kernel and one network namespace: only then is loopback the same place for all.
 bool ShareLoopback(const State& state, const std::vector<NodeId>& nodes) {
   const auto first = state.live.nodes.find(nodes.front());
   if (first == state.live.nodes.end() || first->second.boot_id.empty() ||

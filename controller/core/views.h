@@ -19,7 +19,7 @@ void AddPlan(JobView& view, Attempt attempt, const StoredPlan& plan);
 // How far an attempt is, or how far it got; empty while its ranks say nothing.
 LastProgress ProgressOf(const State& state, const AttemptRecord& attempt);
 
-// State of interfaces 6 for a stored job.
+// The state that users see of a stored job.
 JobState ShownState(const State& state, const JobRecord& job);
 
 // Why a queued job waits, always with evidence.

@@ -11,19 +11,21 @@ namespace launch {
 
 namespace {
 
-// Planner paper 8.1: what a cold prediction may miss, as a share of the time.
+// What a prediction without measurements may miss, as a share of the time. Assumed.
 constexpr double kTightRisk = 0.05;
 constexpr double kOffloadRisk = 0.10;
 constexpr double kGatherAcrossNodesRisk = 0.05;
-constexpr double kTie = 1.05;  // rulings 43: within 5 % the simplest
-// Beyond it a larger micro-batch gains little (planner paper 8.2), and leaves less room.
+constexpr double kTie = 1.05;  // within 5 % of the best the simplest is chosen
+// Tokens per GPU beyond which a larger micro-batch gains little (the best public configurations
+// use 4k to 32k) and leaves less room.
 constexpr std::int64_t kEnoughTokens = 16384;
 // A small micro-batch grows to the line below which predicted runs were never out of memory; one of
 // many tokens, which already keeps the GPU busy, only while there is room to spare.
 constexpr double kFullShare = 0.80;
 constexpr std::int64_t kManyTokens = 8192;
 constexpr double kRoomyShare = 0.60;
-// Linux may lend GPU memory to a coherent host that runs out: stay below (planner paper 3).
+// Linux may lend GPU memory to a coherent host that runs out (stas00/ml-engineering on GH200): plan
+// for less of the host's memory.
 constexpr double kCoherentHostShare = 0.8;
 constexpr std::size_t kManyOptions = 1000;  // more are not all asked, to answer within milliseconds
 

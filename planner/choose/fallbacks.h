@@ -1,5 +1,4 @@
-// What a run that is out of GPU memory may change to, in the order in which it is tried (rulings
-// 12).
+// What a run that is out of GPU memory may change to, in the order in which it is tried.
 #pragma once
 
 #include <vector>

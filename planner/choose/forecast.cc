@@ -218,7 +218,7 @@ Forecast PrepareForecast(const ForecastInput& input) {
     ask.limits.batch = {std::nullopt, 1, 1};
     forecast.assumptions.push_back("one sample at a time: batch is not given");
   } else if (batch.micro && !batch.global && !batch.accumulate) {
-    ask.limits.batch.accumulate = 1;  // rulings 42
+    ask.limits.batch.accumulate = 1;  // micro alone means no accumulation
   }
   if (!ask.machine.gpu_known) {
     forecast.assumptions.push_back("speed of a similar GPU: this one is not in the data sheet");

@@ -10,7 +10,7 @@
 namespace launch {
 namespace {
 
-// Planner paper 9: a factor outside says that something else was measured.
+// A factor outside of these says that something else was measured. Assumed.
 constexpr double kLeastFactor = 0.5;
 constexpr double kMostFactor = 3;
 // A run whose growing terms are less than this tells nothing of them: the context alone may be

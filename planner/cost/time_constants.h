@@ -15,8 +15,8 @@ struct TimeConstants {
   // Bytes that element-wise kernels move per token, layer and element of the hidden state, forward
   // and backward, in 16 bits and with 12 hidden^2 parameters in a block. Fit.
   double elementwise_bytes = 236;
-  // Bytes per token and vocabulary entry around logits and loss. Fit; counting copies gives 16
-  // (planner paper, 2) at the full bandwidth that such kernels do not reach.
+  // Bytes per token and vocabulary entry around logits and loss. Fit; counting the copies
+  // gives 16 at the full bandwidth, which such kernels do not reach.
   double logit_bytes = 36;
   // Recomputed forward passes run faster than the average pass that FLOPs are counted for. Fit.
   double recompute_cost = 0.77;
@@ -28,12 +28,14 @@ struct TimeConstants {
 
   // Share of the data sheet's memory bandwidth that kernels reach (STREAM-like copies: 80-90 %).
   double memory_share = 0.85;
-  // Measured all-reduce over NVLink: 235 of 300 on A100, 368 of 450 on H200 (planner paper, 7.3).
+  // Share of the link's GB/s that an all-reduce over NVLink reached in public measurements
+  // (stas00/ml-engineering): 235 of 300 on A100, 368 of 450 on H200.
   double link_share = 0.8;
   // Without NVLink each byte crosses the host bridge twice. Assumed.
   double pcie_share = 0.4;
-  double network_share = 0.8;  // "expect about 80 % of spec" (planner paper, 7.3)
-  // Gradient reduction under the last backward pass: 70 % of it is hidden (planner paper, 7.3).
+  double network_share = 0.8;  // share of the adapters' data sheet; assumed
+  // Share of the gradient reduction that costs time: 70 % hides under the last backward pass.
+  // Assumed.
   double reduce_exposed = 0.3;
 
   // Kernels of eager code are short and do several instructions for each element: beyond this many
@@ -42,7 +44,7 @@ struct TimeConstants {
   // the same bytes only so: an A100 with twice the bandwidth is no faster than a 3090 Ti in them.
   double eager_bytes_per_clock = 4.8;
   // Factor on elementwise_bytes, bytes per adapted matrix (dropout, cast, two thin products,
-  // addition), and bytes around the logits (counted: planner paper, 2), at that rate. From the same
+  // addition), and bytes around the logits (counted), at that rate. From the same
   // table, and from the public profile of LoRA under transformers on an A100 (1.8B to 14B).
   double eager_elementwise = 0.8;
   double adapter_bytes = 42;
@@ -59,8 +61,9 @@ struct TimeConstants {
   // and backward: product, scale and mask, softmax, dropout. GPT-2 and T5 layers of that table.
   double eager_score_bytes = 60;
 
-  // Host: bytes per parameter of a CPU Adam step and the share of memory bandwidth it reaches
-  // (planner paper, 7.3), and of what the link to the GPU carries.
+  // Host: bytes per parameter of a CPU Adam step (counted: m, v and fp32 weights read and written,
+  // gradient, 16-bit copy), the share of the memory bandwidth that it reaches, and the share of
+  // what the link to the GPU carries. Both assumed.
   double host_adam_bytes = 28;
   double host_memory_share = 0.6;
   double host_link_share = 0.8;

@@ -14,7 +14,7 @@ namespace launch {
 namespace {
 
 // Half widths of the interval relative to the value. Errors of rows left out stay below 0.1 for
-// nine of ten rows of tuned trainers; eager code is "+-40 %" until measured (planner paper, 7.2).
+// nine of ten rows of tuned trainers; eager code is assumed to be within 40 % until measured.
 constexpr double kTunedSpread = 0.12;
 constexpr double kEagerSpread = 0.40;
 constexpr double kUnmeasuredGpuSpread = 0.10;  // no product of that part was measured in public

@@ -10,7 +10,7 @@ namespace launch {
 
 namespace {
 
-constexpr double kDdpBucketBytes = 25e6;  // torch's default, planner paper 3
+constexpr double kDdpBucketBytes = 25e6;  // torch's default
 constexpr double kZeroBucketElements = 2e8;
 
 // A ring over `ranks`: each carries (n-1)/n of the volume, and each collective passes all of them.

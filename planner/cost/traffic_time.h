@@ -22,7 +22,7 @@ struct TrafficTime {
   bool crosses_nodes = false;
 };
 
-// Precondition: the setup was checked. Volumes: planner paper, 7.3.
+// Precondition: the setup was checked.
 TrafficTime TrafficTimeOf(const ModelCard& card, const TrainingSetup& setup, Precision precision,
                           const Machine& machine, const TimeConstants& constants);
 

@@ -100,7 +100,7 @@ Result<BatchChoice> SplitBatch(const BatchSpec& batch, int world_size, const Bat
   BatchSplit& split = choice.split;
   split = {batch.global, batch.micro, batch.accumulate};
   if (!batch.global) {
-    if (split.micro && !split.accumulate) split.accumulate = 1;  // rulings 42
+    if (split.micro && !split.accumulate) split.accumulate = 1;  // micro alone
     if (split.micro) {
       LAUNCH_ASSIGN_OR_RETURN(split.global, Product(*split.micro, *split.accumulate, world));
     }

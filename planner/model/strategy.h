@@ -21,7 +21,7 @@ Result<void> CheckStrategy(const JobSpec& spec);
 
 Result<StrategyChoice> ChooseStrategy(const JobSpec& spec, DeviceClass device, int world_size);
 
-// A strategy as users write it: DeepSpeed's have one word for stage and offload (rulings 8).
+// A strategy as users write it: DeepSpeed's have one word for stage and offload.
 struct StrategyWord {
   Strategy strategy = Strategy::kAuto;
   std::optional<Offload> offload;  // zero2-offload, zero3-offload

@@ -106,10 +106,11 @@ bool HostHoldsWeights(const TrainingSetup& setup);
 // are not known mean Adam, the hungriest usual choice: ask NamesOptimizer first.
 OptimizerTraits OptimizerOf(std::string_view word);
 
-// GPUs before Ampere load every kernel with the context (planner paper 3); unknown ones do not.
+// GPUs before Ampere are taken to load every kernel with the context, which costs more memory;
+// unknown ones are not.
 bool LoadsKernelsAtOnce(const std::optional<ComputeCapability>& cc);
 
-// Bytes each parameter costs, by format: planner paper 1.3.
+// Bytes that each parameter costs, by format.
 struct StateBytes {
   double weight = 0;
   double gradient = 0;

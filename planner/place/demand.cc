@@ -15,7 +15,7 @@ Unexpected Contradiction(std::string message, std::string hint) {
   return Fail(ErrorCode::kInvalidArgument, std::move(message), std::move(hint));
 }
 
-// Existence, not freeness (rulings 28): a GPU of a healthy, schedulable node that suits the job.
+// Existence, not freeness: a GPU of a healthy, schedulable node that suits the job.
 bool SomeNodeHas(const NodeFilter& filter, const std::vector<PlannerOffer>& offers,
                  DeviceClass device) {
   return std::any_of(offers.begin(), offers.end(), [&](const PlannerOffer& offer) {
@@ -123,7 +123,7 @@ void MakeCpu(const JobSpec& spec, const LaunchLine& line, Demand& demand, std::s
   demand.alternatives.clear();
   demand.total_gpus.reset();
   if (line.procs == ProcsWord::kAuto && !demand.procs_per_node) demand.procs_per_core = true;
-  // "gpus: X:N" beside device: cpu is the number of processes (rulings 28).
+  // "gpus: X:N" beside device: cpu is the number of processes.
   if (!demand.procs_per_node && !demand.procs_per_core) {
     demand.procs_per_node =
         spec.gpus_written && !spec.gpus.empty() ? std::clamp(spec.gpus[0].count, 1, 4096) : 1;

@@ -18,7 +18,8 @@ std::string Number(std::size_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-// How a node is looked at: as it is now, or as if empty and in service (rulings 29).
+// How a node is looked at: as it is now, or as if empty and in service. A job that fits only in the
+// second view waits; one that fits in neither is refused.
 enum class View { kNow, kEmpty };
 
 struct Slot {  // a node that can take the job's share
@@ -99,7 +100,7 @@ class Placer {
     return slots;
   }
 
-  // Unset cpus or memory never makes a job unplaceable (rulings 40).
+  // Unset cpus or memory never makes a job unplaceable.
   bool HostFits(const PlannerOffer& offer) const {
     if (spec_.memory_bytes && spec_.memory_bytes->value > offer.free_memory_bytes) return false;
     return CpusOn(offer) <= std::max(offer.free_cpus, 0);

@@ -16,7 +16,7 @@ int CpusOf(const JobSpec& spec, const Demand& demand, const PlannerOffer& offer,
 }
 
 // A CPU job that says nothing of cores reserves one for each process, so that it is always
-// placeable (rulings 40), and may run on all that are free: alone on a node it is as fast as by
+// placeable, and may run on all that are free: alone on a node it is as fast as by
 // hand. Elements of an array start side by side and keep to what they reserve.
 int CpusOfProcess(const JobSpec& spec, const Demand& demand, const PlannerOffer& offer,
                   const NodeShare& share) {

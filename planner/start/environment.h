@@ -50,7 +50,7 @@ struct EnvRule {
 const std::vector<EnvRule>& EnvironmentTable();
 
 // Why CUDA_VISIBLE_DEVICES lists UUIDs on this node: positions in the inventory are not the indices
-// CUDA counts by. Empty: it lists indices (rulings 5).
+// CUDA counts by. Empty: it lists indices.
 std::string WhyDevicesByUuid(const NodeInventory& node);
 
 // The job's own part on one node: clean base, interpreter, env: in order. Sorted by name.

@@ -23,8 +23,8 @@ struct LoaderChoice {
   std::vector<Finding> findings;  // loader_workers: why there are fewer, or asked for more than fit
 };
 
-// Rulings 13: min(4, the rank's cores) bounded by host memory and by /dev/shm, through which
-// workers pass their batches; none and nothing pinned on MPS. What the user wrote holds, with a
+// Workers: min(4, the rank's cores), bounded by host memory and by /dev/shm, through which workers
+// pass their batches; none and nothing pinned on MPS. What the user wrote holds, with a
 // notice where it may be too many.
 LoaderChoice ChooseLoader(const LoaderWish& wish, const RankLayout& layout);
 

@@ -1,4 +1,4 @@
-// How a debug run differs from the job itself (user stories S003-5).
+// How a debug run (`submit --debug`) differs from the job itself.
 #pragma once
 
 #include <cstdint>

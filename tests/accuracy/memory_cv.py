@@ -16,8 +16,8 @@ import re
 import statistics
 import subprocess
 
-# name: (prior, values tried). Priors: no knowledge of variable lengths beyond the planner paper's
-# factor of two, the fp32 gradient of DeepSpeed's step, figures in the unit they are printed in.
+# name: (prior, values tried). Priors: no knowledge of variable lengths beyond a factor of
+# two, the fp32 gradient of DeepSpeed's step, figures in the unit they are printed in.
 FITTED = {
     "logits_chunked": (4.0, [0, 1, 2, 3, 4, 6]),
     "logits_compiled": (10.0, [4, 6, 8, 10]),

@@ -1,4 +1,4 @@
-"""Plans of the user stories, offline: the real program over saved inventories, no cluster."""
+"""Plans that users asked for, offline: the real program over saved inventories, no cluster. S000_4 is story 4 of user 0."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Scenarios of the user stories, one test each, under their names."""
+"""What users asked for, on a running cluster. S000-4 is story 4 of user 0; each test's name and body say what it is."""
 
 import os
 import re

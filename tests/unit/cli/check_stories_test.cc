@@ -1,5 +1,6 @@
-// The offline scenarios of preflight, under the names of the user stories, and the proof that
-// sound inventories raise nothing: job text and inventory in, what `launch check` shows out.
+// The offline scenarios of preflight that users asked for (S000_2 is story 2 of user 0), and the
+// proof that sound inventories raise nothing: job text and inventory in, what `launch check` shows
+// out.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -29,7 +30,7 @@ std::vector<NodeInventory> Cluster(const std::string& name) {
   return nodes ? *nodes : std::vector<NodeInventory>();
 }
 
-// The fixture gh200.yaml of the stories, with another torch.
+// A GH200 node whose torch is the given one.
 std::vector<NodeInventory> Gh200(const std::string& version, std::optional<std::string> cuda,
                                  std::vector<std::string> archs) {
   std::vector<NodeInventory> nodes = Cluster("gh200x2");

@@ -151,7 +151,7 @@ TEST(OomKinds, TheAllocatorOptionIsNotAdvisedTwice) {
   EXPECT_EQ(verdict.remedy.find("export PYTORCH_CUDA_ALLOC_CONF"), std::string::npos);
 }
 
-// failures.md 4: published cases.
+// The numbers of three published reports.
 TEST(OomKinds, FollowThePublishedCases) {
   OomNumbers n;
   n.total = 23.69 * kGiBf;

@@ -262,7 +262,8 @@ TEST(Documents, ListEveryLabelWithItsActionAndCause) {
   }
 }
 
-// user_stories.md, S003-2: the four texts of the user.
+// A user story (S003-2), the four messages that one user met: a CUDA version mismatch, an exit code
+// of -9, a failed build of an extension, and out of memory.
 class StoryS0032 : public ::testing::Test {
  protected:
   static Verdict Of(std::string_view log, int exit_code) {

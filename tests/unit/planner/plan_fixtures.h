@@ -20,7 +20,7 @@ inline std::vector<NodeInventory> Cluster(const std::string& name) {
   return nodes ? *nodes : std::vector<NodeInventory>{};
 }
 
-// A node of 16 cores and 256 GB with `count` cards, as in the user stories.
+// A node of 16 cores and 256 GB with `count` cards.
 inline NodeInventory Node(const std::string& name, const std::string& model = "",
                           const std::string& cc = "", int mib = 0, int count = 1) {
   std::string yaml = "- node: " + name + "\n  cores: 16\n  memory: 256GB\n" +
@@ -67,7 +67,7 @@ inline JobSpec Job(const std::string& run = "python train.py") {
   return job;
 }
 
-// The `model:` block of Llama-2-7B as in planner paper 8.7.
+// The `model:` block of Llama-2-7B.
 inline std::map<std::string, std::string> Llama7B() {
   return {{"params", "6738415616"},
           {"layers", "32"},

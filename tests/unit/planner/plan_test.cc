@@ -53,7 +53,7 @@ std::vector<Golden> Goldens() {
   goldens.push_back({"m2max-auto", "m2max", Job()});
   goldens.push_back({"cpu-auto", "cpu", Job()});
 
-  // Planner paper, 8.7, on the cluster that each inventory is.
+  // Full training of a 7B model (1B on the RTX 3090) on the cluster that each inventory is.
   for (const auto& [name, cluster, gpus, nodes] :
        {std::tuple{"a100-80x8-7b", "a100-80x8", 8, 1},
         std::tuple{"a100-40x8-7b", "a100-40x8", 8, 1},
@@ -131,7 +131,7 @@ TEST(Plan, AnAttemptsNumbersAreNotLate) {
   EXPECT_EQ(run->allocations[0].key, (Key{JobId{12}, Attempt{3}}));
 }
 
-// S000-4 of the user stories.
+// A user story (S000-4): a job without a `model:` block on a single GH200 node.
 TEST(Plan, OneRepairedGraceHopperNode) {
   const auto run = PlanOn(GpuJob(1, "GH200"), {Cluster("gh200x2")[0]});
   ASSERT_TRUE(run) << ErrorOf(run);
@@ -161,7 +161,7 @@ TEST(Plan, TwoNodesShareOneMasterThatIsAnAddress) {
   EXPECT_FALSE(run->allocations[1].needs_ports);
 }
 
-// S002-5: the user's rank-0 line on two nodes.
+// A user story (S002-5): the torchrun line that a user typed on the first of two nodes.
 TEST(Plan, ReadsATorchrunLineForTwoNodes) {
   JobSpec job = GpuJob(0, "", 2,
                        "torchrun --nproc_per_node=2 --nnodes=2 --node_rank=0 "
@@ -306,7 +306,7 @@ TEST(Plan, ASliceIsNamedByItsUuid) {
   EXPECT_EQ(whole->plan.assignments[0].env.at("CUDA_VISIBLE_DEVICES"), node.gpus[1].uuid.value);
 }
 
-// S002-1 of the user stories.
+// A user story (S002-1): `precision: auto` on each card, and on mixed ones.
 TEST(Plan, PrecisionFollowsTheWeakestDevice) {
   struct Card {
     const char* model;
@@ -347,7 +347,7 @@ TEST(Plan, PrecisionFollowsTheWeakestDevice) {
   EXPECT_TRUE(PlanOn(fp8, {H100("h", 1)}));
 }
 
-// S001-1 and S001-2.
+// User stories (S001-1, S001-2): one job on a workstation, a Mac and a machine without a GPU.
 TEST(Plan, DevicePrecisionAndLoaderOfThreeMachines) {
   const NodeInventory card = Node("ws", "NVIDIA GeForce RTX 4090", "8.9", 24564);
   const NodeInventory mac = Cluster("m2max")[0];

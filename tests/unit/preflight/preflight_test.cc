@@ -21,7 +21,7 @@ bool HasPassed(const PreflightReport& report, const std::string& check) {
   return ResultOf(report, check) == "pass";
 }
 
-// S000-1 of the user stories.
+// A user story (S000-1): a GPU job whose virtual environment has a CPU-only torch.
 TEST(JudgeInventories, StopsACpuOnlyTorchOnAGpuJob) {
   Scene scene;
   scene.node.interpreters = {Torch("/home/ana/venv/bin/python", "2.13.0+cpu", std::nullopt, false)};

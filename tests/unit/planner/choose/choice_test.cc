@@ -50,7 +50,7 @@ std::string Words(const JudgedOption& judged) {
          " x " + std::to_string(o.accumulate);
 }
 
-// Planner paper, 8.7.
+// Full training of Llama-2-7B (100 GiB of states) on GPUs of several sizes, by hand calculation.
 
 TEST(Choice, OneA100HoldsNoFullTrainingOf7BWithoutOffload) {
   const Choice choice = Choose(On("A100", 80, 1, 1));
