@@ -6,11 +6,11 @@
 
 namespace launch {
 
-// As the account database names the user; absent: it has no name, as in containers.
+// The user's name in the account database; absent: it has none, as in containers.
 std::optional<std::string> NameOfUser(unsigned uid);
 
-// Of the effective user, as the account database names it; "uid1000" where it has no name, as in
-// containers. Never from USER: the environment is the caller's to write.
+// The effective user's name in the account database; "uid1000" where it has none, as in containers.
+// Never read from USER: the environment is the caller's to write.
 std::string OwnAccount();
 
 }  // namespace launch

@@ -14,7 +14,7 @@ inline constexpr std::string_view kUrlAlphabet =
 
 std::string ToBase64(std::string_view bytes, std::string_view alphabet);
 
-// Nothing for any other spelling than that of ToBase64.
+// Absent for any other spelling than that of ToBase64.
 std::optional<std::string> FromBase64(std::string_view text, std::string_view alphabet);
 
 }  // namespace launch

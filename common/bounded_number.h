@@ -21,7 +21,7 @@ inline std::optional<std::int64_t> WholeIn(double value, std::int64_t low, std::
 
 inline constexpr double kLongestSeconds = 1e10;  // some 300 years: a WallTime still has room for it
 
-// Cut to milliseconds, and to what lies between 0 and kLongestSeconds; 0 for NaN.
+// `seconds` in whole milliseconds, clamped to between 0 and kLongestSeconds; 0 for NaN.
 inline Millis MillisOf(double seconds) {
   if (!(seconds > 0)) return Millis{0};
   return Millis{static_cast<std::int64_t>(std::min(seconds, kLongestSeconds) * 1000)};

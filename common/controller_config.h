@@ -29,7 +29,8 @@ struct ControllerConfig {
   std::uint64_t max_queued = 100'000;
   std::uint64_t max_jobs_of_a_user = 10'000;                     // that are not done
   std::uint64_t max_copies_of_a_user = std::uint64_t{64} << 30;  // bytes of working directories
-  // Agents and users renew theirs when two thirds are over, the controller its own.
+  // How long certificates are valid. Agents, users and the controller renew their own when two
+  // thirds of it are over.
   CertificateLives certificate_lives;
   bool operator_exec = false;  // operators may run commands in jobs of others
   friend bool operator==(const ControllerConfig&, const ControllerConfig&) = default;

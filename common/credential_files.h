@@ -18,8 +18,8 @@ struct CredentialFiles {
 // is kNotFound. Safe beside WriteCredentials of another process.
 Result<CredentialFiles> ReadCredentials(FileSystem& files, const std::string& dir);
 
-// As one: whoever reads after a crash at any point, or meanwhile, gets the old three or the new.
-// The directory must be there.
+// Replaces the three files as one: whoever reads meanwhile, or after a crash at any point, gets the
+// old three or the new. The directory must exist.
 Result<void> WriteCredentials(FileSystem& files, const std::string& dir,
                               const CredentialFiles& credentials);
 

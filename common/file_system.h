@@ -11,8 +11,9 @@
 
 namespace launch {
 
-// Whether there is something, links followed. What cannot be looked at counts as absent, where
-// std::filesystem::exists throws: a directory of somebody else's, a stale handle, a loop of links.
+// Whether there is anything at `path`; links are followed. What cannot be looked at counts as
+// absent, where std::filesystem::exists throws: a directory of somebody else's, a stale handle, a
+// loop of links.
 bool PathExists(const std::string& path);
 
 // Paths are absolute. Every error names the call and the path.
@@ -20,15 +21,15 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
   virtual Result<std::string> Read(const std::string& path, std::size_t max_bytes) = 0;
-  // Content, then rename over `path`: whole or as before, but a power failure may undo it. For what
-  // nobody reads after a reboot. Mode 0600.
+  // Writes a new file and renames it over `path`: readers get the whole old or new content, but a
+  // power failure may undo it. For what nobody reads after a reboot. Mode 0600.
   virtual Result<void> Write(const std::string& path, std::string_view bytes) = 0;
   // The same with fdatasync before and a directory sync after: durable when it returns.
   virtual Result<void> WriteDurable(const std::string& path, std::string_view bytes) = 0;
   virtual Result<void> MakeDirs(const std::string& path) = 0;  // mode 0700; existing is fine
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;  // names, sorted
-  // Missing is fine. Follows no link and enters nothing that is mounted; removes what it can, and
-  // tells the first error.
+  // Removes the file or directory with all below it; a missing one is no error. Follows no link and
+  // enters no mount; removes what it can and returns the first error.
   virtual Result<void> RemoveTree(const std::string& path) = 0;
   virtual Result<void> SyncDir(const std::string& path) = 0;
 };

@@ -14,7 +14,8 @@
 
 namespace launch {
 
-// Of one process group. Collectives are counted from 1 in each group; sends and receives are not.
+// Where one process group stands. Collectives are counted from 1 in each group; sends and receives
+// are not counted.
 struct FlightGroup {
   std::string id;              // "0"
   std::string name;            // "default_pg"; may be empty

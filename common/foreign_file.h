@@ -16,17 +16,17 @@ namespace launch {
 // than the owner of the directory reads; a file that has another name besides is refused too.
 enum class Links { kFollow, kRefuse };
 
-// Open for reading, without waiting. kInvalidArgument for what is no regular file; other errors as
-// open(2) told them.
+// Opens a regular file for reading; never waits, as for the writer of a pipe. kInvalidArgument for what is
+// no regular file; other errors as open(2) told them.
 Result<UniqueFd> OpenRegular(const std::string& path, Links links = Links::kFollow);
 
 // At most `most` bytes from offset `from` on; fewer at the end of the file or behind an error.
 std::string ReadRange(int fd, std::uint64_t from, std::size_t most);
 
-// The first `most` bytes at most; empty when it cannot be read.
+// At most the first `most` bytes of the file; empty when it cannot be read.
 std::string ReadHead(const std::string& path, std::size_t most, Links links = Links::kFollow);
 
-// All of it. kInvalidArgument when that is more than `most` bytes: half of a file is no answer.
+// The whole file. kInvalidArgument when it has more than `most` bytes: half of a file is no answer.
 Result<std::string> ReadAll(const std::string& path, std::size_t most,
                             Links links = Links::kFollow);
 

@@ -12,7 +12,7 @@
 
 namespace launch {
 
-// Figures that a class may have otherwise for some of its names ("A100 80GB PCIe").
+// Figures of a class of GPUs; some of its names may have others ("A100 80GB PCIe").
 struct GpuFigures {
   std::map<std::string, double> tflops;  // dense, per precision: "bf16": 989
   std::optional<int> sms;                // multiprocessors
@@ -26,7 +26,8 @@ struct GpuFigures {
   std::optional<double> nic_gbps;        // network of one GPU in the maker's reference system, GB/s
 };
 
-// From which capability the tensor cores take a format (CUDA C++ guide, arithmetic instructions).
+// Least compute capability whose tensor cores take a format (CUDA C++ guide, arithmetic
+// instructions).
 inline constexpr ComputeCapability kBf16From{8, 0};  // Ampere
 inline constexpr ComputeCapability kTf32From{8, 0};
 inline constexpr ComputeCapability kFp8From{8, 9};  // Ada, Hopper

@@ -5,8 +5,8 @@
 
 namespace launch {
 
-// Its first digits are those of the node in its cluster, whichever installation it is, and end the
-// name of the node's control groups; the others are random.
+// How many digits at the start of an install id are the node's in its cluster, whichever
+// installation it is; the name of the node's control groups ends with them. The others are random.
 inline constexpr std::size_t kInstallDigits = 8;
 
 }  // namespace launch

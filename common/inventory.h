@@ -105,7 +105,7 @@ struct GpuDevice {
   friend bool operator==(const GpuDevice&, const GpuDevice&) = default;
 };
 
-// What the driver leaves to processes.
+// Memory that the driver leaves to processes.
 std::uint64_t UsableBytes(const GpuDevice& gpu);
 
 struct NetworkAddress {
@@ -234,7 +234,7 @@ struct GpuSample {
   std::optional<std::uint64_t> used_bytes;
   std::optional<double> power_w;
   std::optional<double> temperature_c;
-  // Of the processes that the driver lists: those of our ranks, and all others.
+  // Memory of the processes that the driver lists: of our ranks, and of all others.
   std::optional<std::uint64_t> ours_bytes;
   std::optional<std::uint64_t> foreign_bytes;
   std::vector<int> xids;                         // reported since the sample before, oldest first
@@ -256,7 +256,7 @@ struct RankSample {
   std::uint64_t rss_bytes = 0;
   std::int64_t output_age_ms = 0;
   std::uint64_t cpu_ms = 0;  // used so far by its processes that live
-  // Of PyTorch's allocator on the rank's GPU, as the rank said at its last step.
+  // What PyTorch's allocator held on the rank's GPU at the rank's last step, as the rank said.
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::int64_t memory_age_ms = 0;  // of these two

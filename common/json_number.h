@@ -16,7 +16,7 @@ inline std::optional<std::int64_t> WholeNumberOf(const nlohmann::json& value, st
   return WholeIn(value.get<double>(), low, high);
 }
 
-// Of the member `key` of an object.
+// The same for the member `key` of an object; absent also where there is no such member.
 inline std::optional<std::int64_t> WholeNumberIn(const nlohmann::json& object, const char* key,
                                                  std::int64_t low, std::int64_t high) {
   const auto found = object.find(key);

@@ -168,9 +168,9 @@ struct ExitReport {
   friend bool operator==(const ExitReport&, const ExitReport&) = default;
 };
 
-// Exit code 0, and not because its lease told it to end.
+// Whether the rank ended with exit code 0, and not because its lease was over.
 bool Succeeded(const ExitReport& report);
-// Its shim ended it, because its node was cut off for longer than requeue_after.
+// Whether the rank's shim ended it because its node was cut off for longer than requeue_after.
 bool EndedByLease(const ExitReport& report);
 int ShellCode(const ExitCause& cause);  // code, 128+n, 126 failed to start, 137 OOM, 255 unknown
 std::string Describe(
@@ -178,7 +178,7 @@ std::string Describe(
 
 enum class AllocationPhase { kAccepted, kReady, kStarted, kExited, kReleased, kDropped };
 
-// Nothing of it is left on the node.
+// Whether nothing of an allocation in this phase is left on the node.
 constexpr bool IsGone(AllocationPhase phase) {
   return phase == AllocationPhase::kReleased || phase == AllocationPhase::kDropped;
 }

@@ -28,9 +28,9 @@ inline constexpr std::string_view kProcessLine = "launcher's process: ";
 // signal: a release that takes the line for the kernel's must not read a segfault of the node in
 // it.
 std::string LineOf(const LauncherProcess& process);
-// Absent: no such line.
+// The process that `line` tells of; absent: it is no such line.
 std::optional<LauncherProcess> ProcessIn(std::string_view line);
-// Those that the lines of one report tell of, in order.
+// The processes that the lines of one report tell of, in order.
 std::vector<LauncherProcess> ProcessesIn(const std::vector<std::string>& kernel_lines);
 
 }  // namespace launch

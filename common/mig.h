@@ -10,10 +10,11 @@
 
 namespace launch {
 
-// "1g.10gb", "1c.2g.20gb", "1g.10gb+me", also with "mig-" or "MIG " in front.
+// Whether `text` names a MIG profile: "1g.10gb", "1c.2g.20gb", "1g.10gb+me", also with "mig-" or
+// "MIG " in front.
 bool IsMigProfile(std::string_view text);
 
-// A device of ListSlicesAsDevices.
+// Whether the device is a MIG slice, as ListSlicesAsDevices makes them.
 bool IsMigSlice(const GpuDevice& gpu);
 
 // The device of this UUID, or the one that it is a slice of.
@@ -27,7 +28,8 @@ std::optional<GpuPlace> FindGpu(const NodeInventory& node, const GpuUuid& uuid);
 // gpu_ids: that of nvidia-smi where the node has all of its machine's GPUs.
 int GpuNumber(const NodeInventory& node, std::size_t index);
 
-// What `nvidia-smi -i` takes for it: with a part of the machine's GPUs the number is another one's.
+// What `nvidia-smi -i` takes for gpus[index]: on a node that has only a part of its machine's GPUs
+// their numbers are not nvidia-smi's.
 std::string NvidiaSmiId(const NodeInventory& node, std::size_t index);
 
 // "GPU 3", "a slice of GPU 3".

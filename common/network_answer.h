@@ -7,12 +7,12 @@
 
 namespace launch {
 
-// For `python -c`, with: address and port of the node at place 0 (the two ports behind it are
-// used), our place, how many nodes, a word that names the test.
+// A program for `python -c`. Its arguments: address and port of the node at place 0 (the two ports
+// after it are used too), our place, the number of nodes, a word that names the test.
 extern const std::string_view kNetworkTest;
 
-// Facts of the program's output; other text in it is ignored. Without them: not ok, and `why` are
-// the output's last characters.
+// The facts in the program's output; other text in it is ignored. If there are none the answer is
+// not ok, and `why` holds the output's last characters.
 NetworkFacts ReadNetworkAnswer(std::string_view output);
 
 }  // namespace launch

@@ -5,9 +5,9 @@
 
 namespace launch {
 
-// It, or an import, took too long.
+// The interpreter, or an import in it, took too long.
 inline constexpr std::string_view kNoAnswer = "no answer within ";
-// The node could not start it: no process, group or account for it.
+// The node could not start the interpreter: it had no process, control group or account for it.
 inline constexpr std::string_view kNotAsked = "could not be asked: ";
 
 }  // namespace launch

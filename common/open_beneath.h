@@ -8,8 +8,8 @@
 
 namespace launch {
 
-// Opened to be entered only (O_PATH). `path` is relative; "." is `dir` itself. kPermissionDenied:
-// it leads out by "..", by an absolute path or by a link.
+// Opens `path` below the directory `dir`, to be entered only (O_PATH). `path` is relative; "." is
+// `dir` itself. kPermissionDenied: it leads out of `dir` by "..", an absolute path or a link.
 Result<UniqueFd> OpenBeneath(int dir, const std::string& path);
 
 }  // namespace launch

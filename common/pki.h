@@ -13,7 +13,7 @@
 namespace launch {
 
 std::string Sha256Hex(std::string_view bytes);
-// For what could be guessed: without the key nobody can try values against the digest.
+// A digest for values that could be guessed: without the key nobody can try values against it.
 std::string HmacSha256Hex(std::string_view key, std::string_view bytes);
 std::string RandomHex(std::size_t bytes);  // of the system's generator
 std::uint32_t Crc32c(std::string_view bytes);
@@ -58,13 +58,14 @@ Result<void> CheckCsr(std::string_view csr_pem);
 Result<Certificate> SignCsr(std::string_view csr_pem, const KeyPair& ca_key, const Certificate& ca,
                             const SignRequest& request, WallTime now);
 Result<CertificateFacts> ReadCertificate(std::string_view pem);
-// When it was made: `not_before` is an hour earlier, for clocks that differ. In whole seconds.
+// When the certificate was made, in whole seconds: `not_before` is an hour earlier, for clocks that
+// differ.
 WallTime SignedAt(const CertificateFacts& facts);
 // When two thirds of its life are over: time to renew it.
 WallTime RenewalOf(const CertificateFacts& facts);
 Result<void> CheckPair(const KeyPair& key, const Certificate& certificate);
-// Signed by `ca` and within its time. An error of time says so and names clocks: TLS only says
-// "failed".
+// Checks that the certificate was signed by `ca` and is within its time. An error of time says so
+// and names clocks, where TLS only says "failed".
 Result<void> CheckIssued(const Certificate& certificate, const Certificate& ca, WallTime now);
 std::string NewSerial();  // 32 hex digits
 
@@ -81,8 +82,9 @@ std::string FormatJoinToken(const JoinToken& token);
 // Checks that the parts belong together: the pair, the cluster, the role, the CA's signature. The
 // certificate's end is for the caller, who has a clock.
 Result<JoinToken> ParseJoinToken(std::string_view line);
-// A join that found no controller: TLS hides that the token expired, which is then the likelier
-// reason and is said instead. `now` is only this host's idea, so it never refuses by itself.
+// The error to show for a join that found no controller: TLS hides that the token expired, which is
+// the likelier reason if it did and is then said instead. `now` is only this host's clock, which
+// refuses nothing by itself.
 Error ExplainFailedJoin(Error error, const JoinToken& token, WallTime now);
 
 // AES-256-GCM. `key` is 32 bytes. Sealed text is binary: version, nonce, tag, data. Another key or

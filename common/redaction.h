@@ -31,8 +31,8 @@ class Redaction {
   // Names that the job calls secrets and that have no value `here`: texts with their values stay.
   const std::vector<std::string>& unknown() const { return unknown_; }
 
-  // Without those values, however JSON, a URL or base64 spells them, and without what looks like a
-  // secret (common/secret_text.h).
+  // The text without the learned values, however JSON, a URL or base64 spells them, and without
+  // what looks like a secret (common/secret_text.h).
   std::string Clean(std::string_view text) const;
   // The job with the values of its secrets replaced, whatever they look like.
   JobView Clean(JobView job) const;

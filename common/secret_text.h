@@ -16,8 +16,9 @@ inline constexpr std::size_t kShortestToken = 16;
 using SecretMark = std::function<std::string(std::string_view secret)>;
 inline std::string PlainMark(std::string_view) { return std::string(kRemoved); }
 
-// Of an environment variable: HF_TOKEN, AWS_SECRET_ACCESS_KEY, DB_PASS, PGPASSWORD ... May say yes
-// of one that holds none (TOKENIZERS_PARALLELISM), which harms nobody.
+// Whether an environment variable of this name holds a secret: HF_TOKEN, AWS_SECRET_ACCESS_KEY,
+// DB_PASS, PGPASSWORD ... May say yes of one that holds none (TOKENIZERS_PARALLELISM), which harms
+// nobody.
 bool IsSecretName(std::string_view name);
 
 // A number or a truth value tells nothing: "pad_token: 0", "use_auth=true".

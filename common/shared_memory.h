@@ -7,10 +7,10 @@
 
 namespace launch {
 
-// Of one loader worker: two batches, the usual prefetch factor, of small samples. Containers come
-// with 64 MiB for all of them.
+// Bytes of /dev/shm that one loader worker needs: two batches, the usual prefetch factor, of small
+// samples. Containers come with 64 MiB for all workers.
 inline constexpr std::uint64_t kShmOfWorker = 256 * kMiB;
-// Of NCCL's rings between two ranks of a node.
+// Bytes of /dev/shm that NCCL's rings need between two ranks of a node.
 inline constexpr std::uint64_t kShmOfNccl = 64 * kMiB;
 
 }  // namespace launch

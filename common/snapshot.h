@@ -19,7 +19,7 @@ inline constexpr std::size_t kChunkBytes = 256 * 1024;
 // The controller keeps a copy while its job is not done, and this long afterwards.
 inline constexpr Millis kCopyKept{24 * 60 * 60 * 1000};
 
-// Of one copy: what the command line sends, and what a node takes from whoever sent it.
+// Bounds of one copy, for the command line that sends it and the node that takes it.
 inline constexpr std::uint64_t kMostCopyBytes = std::uint64_t{1} << 30;
 inline constexpr std::size_t kMostCopyFiles = 100'000;
 inline constexpr std::size_t kMostCopyEntries = 4 * kMostCopyFiles;  // with links and directories

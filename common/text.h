@@ -23,7 +23,7 @@ inline std::string Upper(std::string_view text) {
   return upper;
 }
 
-// Without blanks, tabs and line ends on both sides.
+// The text without blanks, tabs and line ends on both sides.
 inline std::string_view Trim(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(kSpace);

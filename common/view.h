@@ -46,7 +46,7 @@ struct WaitReason {
   std::vector<NodeId> unavailable = {};  // where it would fit; for who writes `evidence` on
   friend bool operator==(const WaitReason&, const WaitReason&) = default;
 };
-// Of a job whose `begin` is not reached: its date, and how long that is.
+// Why a job waits whose `begin` is not reached: the date, and how long that is from now.
 WaitReason WaitForBegin(WallTime begin, WallTime now);
 
 // The three layers of GPU memory of a running rank; bytes, each layer with the time of its sample.

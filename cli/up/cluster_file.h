@@ -12,14 +12,14 @@
 
 namespace launch::up {
 
-// Absent when no `up` was run from here.
+// The hosts of `cluster`; absent when no `up` was run from here.
 Result<std::optional<HostSet>> ReadClusterFile(const Contexts& contexts,
                                                const std::string& cluster);
 Result<void> WriteClusterFile(Contexts& contexts, const std::string& cluster, const HostSet& set);
-// As if no `up` had been run from here.
+// Removes the file; afterwards ReadClusterFile returns nothing. A missing file is no error.
 Result<void> RemoveClusterFile(const Contexts& contexts, const std::string& cluster);
 
-// Those that an `up` was begun for from here, also where their controller never answered; sorted.
+// Clusters for which an `up` was begun from here, even if their controller never answered; sorted.
 std::vector<std::string> ClustersWithHosts(const Contexts& contexts);
 
 // Held by a verb that changes what is on the hosts of a cluster: of two at once each would forget

@@ -27,7 +27,7 @@ Result<std::string> SbatchWords(const std::string& arguments);
 // kNotFound: there is no Slurm here.
 Result<std::string> SubmitAllocation(Remote& here, const AllocationWish& wish);
 
-// How it stands, as squeue says it.
+// State of an allocation, as squeue reports it.
 struct AllocationState {
   std::string state;               // "PENDING", "RUNNING" ...; empty = it is gone
   std::string reason;              // why it waits
@@ -35,9 +35,10 @@ struct AllocationState {
 };
 Result<AllocationState> StateOfAllocation(Remote& here, const std::string& id);
 
-// Asks its script to leave in good order; one that waits is cancelled, one that is gone is fine.
+// Asks the allocation's script, by SIGUSR1, to end its agents in good order. An allocation that
+// still waits is cancelled; one that is gone already is no error.
 Result<void> EndAllocation(Remote& here, const std::string& id);
-// Without asking.
+// Ends the allocation at once by scancel, without telling its script.
 Result<void> CancelAllocation(Remote& here, const std::string& id);
 
 }  // namespace launch::up

@@ -32,7 +32,8 @@ inline std::vector<NodeId> NodesWhere(const Facts& facts, auto predicate) {
 }
 
 std::string Names(const std::vector<NodeId>& nodes);  // "gpu1, gpu2"
-// When several fail in the same way, the reason is not one of them.
+// The only node of the list; absent for several: when several fail in the same way, the reason is
+// not one of them.
 std::optional<NodeId> OnlyOne(const std::vector<NodeId>& nodes);
 
 // Whether a job avoids a node because the others could not reach it: `why` of its excluded_nodes.
@@ -43,13 +44,13 @@ inline bool WasUnreachable(const std::string& why) {
 Ending CancelledEnding(const JobRecord& job);
 Ending StartFailed(std::optional<NodeId> node, std::string text);
 
-// To `stopping`: nodes are told by ask.cc; the first cause names the outcome, `node` whose fault it
-// is where no rank tells.
+// Moves the attempt to `stopping`; ask.cc tells its nodes. The first cause names the outcome.
+// `node` is the one at fault, where no rank tells.
 void BeginStop(Draft& draft, const Facts& facts, StopCause cause, std::string text,
                std::optional<NodeId> node = std::nullopt);
 
 // ---- decide_start.cc ----
-// From `preparing` to `launching`, or to the end.
+// Moves the attempt from `preparing` to `launching`, or ends it.
 void SettlePreparing(Draft& draft, const Facts& facts);
 
 }  // namespace launch::controller

@@ -42,16 +42,16 @@ struct Decision {
   std::vector<Record> records;  // commit these first, in order, as one unit
   std::vector<Effect> effects;  // run these after the commit, in order; never before
   std::vector<Before> undo;
-  // What was known of attempts that are over with it, or that a person's word changed.
+  // Live facts, before the decision, of attempts that it ended or that a person's word changed.
   std::map<Key, LiveAttempt> attempts;
   std::map<Key, std::set<NodeId>> forgotten;  // who said to run what the store does not know
   std::map<JobId, bool> cancelled;  // whose Live::cancelled it changed, and whether it was there
-  // Whom GPUs might be held for that it frees.
+  // Attempts for which the GPUs that this decision frees might have been held.
   std::map<NodeId, std::map<GpuUuid, std::set<Key>>> freed;
   bool read = false;  // nothing is stored for it: its effects hold whatever becomes of a batch
 };
 
-// A question of a user that changes nothing, and can be asked twice.
+// Whether the event is a user's question, which changes nothing and can be asked twice.
 bool IsRead(const Event& event);
 
 // Decides `event` and leaves `state` as the records make it, so that the next event of the same
@@ -68,8 +68,7 @@ void Undo(State& state, const Decision& decision);
 // When a Tick is due at the latest. The loop empties its mailbox before it posts one.
 std::optional<BootTime> NextDeadline(const State& state);
 
-// Reads back PlanOutcome::stored.
-// Fails unless `digest` is theirs.
+// Reads back PlanOutcome::stored; fails unless `digest` is that of the bytes.
 using PlanDecoder =
     std::function<Result<StoredPlan>(std::string_view bytes, const std::string& digest)>;
 

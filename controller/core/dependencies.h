@@ -35,7 +35,7 @@ class DependencyLooks {
   std::map<UserName, std::map<std::string, JobId>> oldest_;  // open job of each name
 };
 
-// Every job that `depends_on` names is one that this cluster knows.
+// Checks that this cluster knows every job that `depends_on` names.
 Result<void> CheckDependencies(const State& state, const JobSpec& spec);
 
 }  // namespace launch::controller

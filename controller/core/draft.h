@@ -29,31 +29,34 @@ class Draft {
   const Now& clock() const { return now_; }
 
   void Put(Entity entity);
-  // Quarantined, as the agent that is attached says; `holder` is Key{} where nobody can tell.
+  // Quarantines the GPU, as the attached agent reports. `holder`: the attempt that holds it, Key{}
+  // where nobody can tell.
   void HoldGpu(const NodeId& node, const GpuUuid& gpu, std::string why, const Key& holder);
   void EraseQuarantine(const GpuUuid& gpu);
   void EraseJob(JobId job);            // with all that belongs to it
   void EraseNode(const NodeId& node);  // and its inventory; nothing of it may be live or held
   void EndLive(const Key& key);        // of an attempt that is over everywhere
-  // Live facts that are taken back with the decision.
+  // For changes to an attempt's live facts that Undo takes back with the decision.
   LiveAttempt& ChangeLive(const Key& key);
   void NoteCancelled(JobId job, bool by_a_person);
   void EraseSecret(JobId job, const std::string& name);
-  // Chunks from number `first` on: a crash between the parts of an earlier, longer plan left them.
+  // Erases the chunks of a plan from number `first` on, which a crash between the parts of an
+  // earlier, longer plan left behind.
   void EraseChunks(const Key& attempt, std::uint32_t first);
   void KeepPlan(const Key& key, StoredPlan plan);
 
   // One line of the audit trail; kinds are listed in docs/events.md.
   void Event(std::string kind, std::string subject, std::string text);
   void Reply(RequestId request, Result<ReplyBody> body, std::vector<Finding> findings = {});
-  // To the node's present session; nothing happens without one: see ask.cc for what is said again.
+  // Sends to the node's present session. Without one nothing is sent: ask.cc repeats what must
+  // arrive.
   void Send(const NodeId& node, ToNode message);
   void Close(SessionId session, std::string why);
   void Want(effect::PlanWanted wanted);
   void ReadPlans(effect::ReadPlans wanted);
   void Diagnose(effect::DiagnosisWanted wanted);
 
-  // Consequences are drawn for these before the decision ends.
+  // Marks the job: consequences for it are drawn before the decision ends.
   void Touch(JobId job);
   void TouchQueue() { queue_touched_ = true; }
   std::optional<JobId> NextTouched();
@@ -105,18 +108,20 @@ void OnPlanned(Draft& draft, const event::Planned& event);      // decide_plan.c
 void OnDiagnosed(Draft& draft, const event::Diagnosed& event);  // diagnosing.cc
 void OnTick(Draft& draft);                                      // deadlines.cc
 
-// The rank's record, or a fresh one.
+// The rank's record; a new one where the allocation has none yet.
 RankRecord RankOf(const State& state, const AllocRecord& alloc, Rank rank);
 // A rank ended, as its agent says (or found at attach): recorded once, acknowledged always.
 void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report);
 // The highest attempt of a job that a node has seen: kept for a job that waits or that the node has
 // a part of, and only if it is within reason.
 void NoteFloor(Draft& draft, const NodeId& node, const Key& floor);
-// Of a job that is here: its next attempt has a higher number.
+// Makes the next attempt of a job that is in the store have a higher number than `floor`, unless that
+// is out of reason (kMaxFloorJump).
 void RaiseFloor(Draft& draft, const NodeId& node, const Key& floor);
-// A notice becomes an event: of its own kind if agents may use that, and not too many.
+// Records an agent's notice as an event, of its own kind if agents may use that; at most
+// kMaxNoticesPerMinute of one session.
 void NoteNotice(Draft& draft, const NodeId& node, const from_node::Notice& said);
-// A node spoke of GPUs that are not its own.
+// Records that a node spoke of GPUs that are not its own.
 void NoteForeignGpus(Draft& draft, const NodeId& node, const std::vector<GpuUuid>& gpus);
 // Ranks of the allocation whose end nobody can report any more are unknown(why).
 void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why);
@@ -125,15 +130,16 @@ void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::str
 // Gives up what silent nodes have of jobs whose leases are over; leases.cc.
 void EndLeases(Draft& draft);
 std::optional<BootTime> NextLeaseEnd(const State& state);
-// Nothing of the allocation is left but what is `said` to be held.
+// Records that nothing of the allocation is left on the node but the GPUs that are `said` to be
+// held.
 void NoteReleased(Draft& draft, const NodeId& node, const Key& key,
                   const std::vector<std::pair<GpuUuid, std::string>>& said);
-// The node answers, or it does not; nothing but placement and views depends on it.
+// Records that the node answers or has fallen silent; only placement and views depend on it.
 void MarkSilent(Draft& draft, const NodeId& node, LiveNode& live, bool silent, std::string why);
 // Ends the node's session: what may still come on a half-open stream is not its word any more. The
 // agent is `told` why, people read why it is `silent`.
 void CutOff(Draft& draft, const NodeId& node, const char* told, const char* silent);
-// Takes an inventory; records it when it differs.
+// Takes over a node's inventory; records it when it differs from the known one.
 void NoteInventory(Draft& draft, const NodeId& node, NodeInventory inventory);
 
 // How long before the time limit the ranks get their signal, and the stop begins.
@@ -195,35 +201,37 @@ struct LaunchDecision {
 LaunchDecision DecideLaunch(const State& state, const AttemptRecord& attempt);
 
 // ---- retry_progress.cc ----
-// Counts the tries in a row that left no newer checkpoint behind; this start has looked for one.
+// Counts the attempts in a row that left no newer checkpoint behind; the staging of this start has
+// looked for one.
 void CountProgress(const State& state, const LaunchDecision& decision, JobRecord& job);
-// How the job ends when there were too many of them.
+// How the job ends when there were too many such attempts; absent: there were not.
 std::optional<Ending> WhyStuck(const State& state, const AttemptRecord& attempt,
                                const JobRecord& job);
 
 // ---- network_round.cc ----
 // A full preflight of several nodes ends with a test that all of them take part in at once.
 bool TestsNetwork(const State& state, const AttemptRecord& attempt);
-// What one node is asked for it; its environment is the one that Go would give now.
+// What one node is asked for the network test; the environment is the one that Go would give now.
 to_node::Stage MakeNetworkStage(const State& state, const AttemptRecord& attempt,
                                 const AllocRecord& alloc);
-// Of a test in progress or done nothing is left: the next one is with all nodes anew.
+// Drops a test, running or finished; the next one starts over with all nodes.
 void ForgetNetworkTest(LiveAttempt& live);
 PreflightReport JudgeNetworkRound(const State& state, const AttemptRecord& attempt);
-// What the nodes, by place, said of each other; empty while one has not.
+// What the nodes, by place, said of each other; empty while one of them has not answered.
 std::vector<NetworkFacts> FactsByPlace(const LiveAttempt& live, const std::vector<NodeId>& nodes);
-// Keeps what a test measured with the nodes, for later plans; `subject` of the event.
+// Stores with the nodes what a test measured between them, for later plans. `subject` is that of
+// the event.
 void NoteNetwork(Draft& draft, const std::string& subject, const std::vector<NodeId>& nodes,
                  const std::vector<NetworkFacts>& facts);
 
-// What Go carries for one node.
+// The message Go, which starts the ranks of one node.
 to_node::Go MakeGo(const State& state, const AttemptRecord& attempt, const AllocRecord& alloc);
 
 std::string Subject(JobId job);
 std::string Subject(const NodeId& node);
 std::string Subject(const Key& key);
 
-// Why a rank ended that had no word of us for the time of requeue_after.
+// Why a rank ended whose node did not hear from the controller for the time of requeue_after.
 inline constexpr const char* kLeaseWords = ", its node was cut off for longer than requeue_after";
 
 // Limits of the protocol between controller and agents.
@@ -235,7 +243,8 @@ inline constexpr Millis kDiagnosisLimit{15'000};
 inline constexpr Millis kLogsAgain{1'000};  // until the node that has them is attached
 inline constexpr std::size_t kRanksDiagnosed = 8;
 inline constexpr Millis kSilentAfter{3'500};
-// After our start, in which agents come back within some 15 s: until then nobody knows who lives.
+// Time after the controller's start in which agents come back (most within 15 s): until then nobody
+// knows which nodes live.
 inline constexpr Millis kReturnTime{30'000};
 inline constexpr const char* kDeafWords = "one-way: it does not hear us";
 inline constexpr const char* kUnansweredWords =
@@ -247,20 +256,21 @@ inline constexpr Millis kAskAgain{30'000};       // a Stop that was not answered
 inline constexpr std::size_t kChunkBytes = 512 << 10;
 inline constexpr std::uint32_t kMaxAttempts = 1'000'000;  // of one job
 inline constexpr std::uint32_t kMaxFloorJump = 1'000;     // beyond the attempts that we know of
-// Who is said to hold and requeue what a store that went back may know wrongly.
+// The name given as the one who holds and requeues jobs that a store that went back in time may
+// know wrongly.
 inline constexpr const char* kByRestore = "restore";
 inline constexpr std::uint64_t kJobsSkipped = 10'000;  // when the store may have gone back
 inline constexpr int kMaxNoticesPerMinute = 128;       // of one session
 inline constexpr int kMaxDenialsPerMinute = 128;       // of all callers
 inline constexpr Millis kPlansKept{60'000};            // after the end of their attempt, in memory
 
-// Of its backoff; over a jump of the clock it is no longer than it was at first.
+// What is left of the job's backoff; never more than it began with, whatever the clock does.
 inline Millis BackoffLeft(const JobRecord& job, WallTime now) {
   constexpr Millis kOfAnOldRecord{600'000};  // which does not say how long it was
   const Millis most = job.backoff > Millis{0} ? job.backoff : kOfAnOldRecord;
   return std::clamp<Millis>(job.not_before - now, Millis{0}, most);
 }
-// Whether its attempt is to end for a new one, and why in words.
+// Whether the job's attempt is to end for a new one, and why in words.
 inline bool IsRequeued(const JobRecord& job) { return !job.requeued_by.empty() || job.went_back; }
 inline std::string WhyRequeued(const JobRecord& job) {
   return "requeued by " + (job.requeued_by.empty() ? kByRestore : job.requeued_by);

@@ -107,7 +107,7 @@ struct PlanWanted {
   PlanQuestions questions = {};
   bool host_memory_was_short = false;
   WallTime now{};
-  // Of a job: what was measured of the network later does not change its plan.
+  // For a job's plan: what was measured of the network after this time does not change it.
   std::optional<WallTime> network_known_by;
   // Placed: plan exactly these nodes with these GPUs (indices), for this attempt.
   struct Placed {

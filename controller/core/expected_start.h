@@ -13,7 +13,8 @@
 
 namespace launch::controller {
 
-// From the ends of what runs and the order of the queue, as known now. No promise.
+// When a job may start, by the ends of what runs and the order of the queue as known now. No
+// promise.
 struct StartForecast {
   struct Holder {  // a job that has what the waiting one needs
     JobId job;
@@ -31,10 +32,10 @@ struct StartForecast {
   std::vector<std::string> sooner;  // changes that would let it start before that
 };
 
-// Of a job of the queue.
+// When a job that is queued may start.
 StartForecast ForecastStart(const State& state, const JobRecord& job, const Now& now);
 
-// Of one that `owner` would submit now. `files`: SubmitContext::files.
+// When a job may start that `owner` would submit now. `files`: SubmitContext::files.
 StartForecast ForecastStart(const State& state, const JobSpec& spec,
                             const std::map<std::string, std::string>& files, const UserName& owner,
                             const Now& now);

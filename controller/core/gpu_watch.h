@@ -7,12 +7,12 @@
 
 namespace launch::controller {
 
-// One event for each GPU of a running attempt that the node did not call bad before. Touches no
-// job: its program may be done with the GPU, and else ends by itself or hangs.
+// Records one event for each GPU of a running attempt that the node calls bad now and did not
+// before. Touches no job: its program may be done with the GPU, or else ends by itself or hangs.
 void TellFailedGpus(Draft& draft, const NodeId& node, const NodeInventory& before,
                     const NodeInventory& now);
 
-// What of it is true of the attempt now, for its status.
+// Failed GPUs of the attempt as known now, for its status.
 std::vector<Finding> GpuFailures(const State& state, const Key& key);
 
 // "GPU 1 (UUID): lost: ..." where the GPU is bad or gone; else empty.

@@ -12,10 +12,10 @@ namespace launch::controller {
 // ranks stand; when life returns, that is said and the verdict goes.
 void WatchHang(Draft& draft, const NodeId& node, const from_node::Samples& said);
 
-// Where a rank stands. The last of them, or a time limit, brings the verdict.
+// Takes over where a rank stands. The last rank to answer, or a time limit, brings the verdict.
 void NoteStacks(Draft& draft, const NodeId& node, const from_node::Stacks& said);
 
-// For the status of a job that stands still now.
+// Findings for the status of a job that stands still now.
 std::vector<Finding> HangWarnings(const State& state, const Key& key);
 
 // Whether the verdict came from standing ranks, not from the end of one.

@@ -14,7 +14,8 @@
 
 namespace launch::controller {
 
-// Agents are back within 15 s of a restart of theirs or ours; until then their place waits.
+// How long a place is kept for a silent node: agents are back within 15 s of a restart of theirs or
+// of the controller.
 inline constexpr Millis kKeptWhileSilent{20'000};
 // GPUs do not idle for longer than this because of a backoff.
 inline constexpr Millis kLongestKept{300'000};
@@ -28,18 +29,19 @@ struct PlaceLook {
 };
 PlaceLook LookAtPlace(const State& state, const JobRecord& job, BootTime now);
 
-// At the stop of an attempt: the place is kept, as far as can be known now.
+// Called when an attempt begins to stop: keeps its place for the next one, as far as can be known
+// now.
 void KeepPlace(Draft& draft, const Facts& facts, StopCause cause);
-// At its end: whether the next one begins there.
+// Called when the attempt has ended: whether the next one begins in its place.
 bool StaysInPlace(const Draft& draft, const JobRecord& job, const Key& ended, Millis backoff);
-// Gives it up: `job` is still to be put.
+// Gives up the job's place. The caller still has to Put `job`.
 void LeavePlace(Draft& draft, JobRecord& job, const std::string& why);
 // Gives up the places that are lost, or that nobody needs any more.
 void ReviewPlaces(Draft& draft);
 bool HasLostPlace(const State& state, BootTime now);
 std::optional<BootTime> NextPlaceLost(const State& state);
 
-// The kept place as positions in the offers.
+// The kept place, as positions in the offers.
 Placement PlacementInPlace(const State& state, const JobRecord& job,
                            const std::vector<effect::NodeOffer>& offers);
 

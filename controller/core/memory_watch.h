@@ -15,7 +15,7 @@ void WatchMemory(Draft& draft, const NodeId& node, const from_node::Samples& sai
 // Most that a GPU of the attempt was seen to hold; 0 = none was sampled.
 std::uint64_t PeakOfGpus(const State& state, const Key& key);
 
-// What of it is true of the attempt now, for its status.
+// Warnings that hold for the attempt now, for its status.
 std::vector<Finding> MemoryWarnings(const State& state, const Key& key);
 
 }  // namespace launch::controller

@@ -28,8 +28,8 @@ struct LearntLinks {
 LearntLinks LearnLinks(const State& state, const std::vector<NodeId>& nodes,
                        const std::vector<NetworkFacts>& facts, WallTime now);
 
-// Between the nodes at these positions of the offers. `known_by`: nothing that was first seen
-// later.
+// What was measured between the nodes at these positions of the offers. `known_by`: leaves out what
+// was first measured later.
 std::vector<MeasuredPair> MeasuredBetween(const std::vector<effect::NodeOffer>& offers,
                                           const std::vector<std::size_t>& chosen, WallTime now,
                                           std::optional<WallTime> known_by);

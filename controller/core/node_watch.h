@@ -12,13 +12,14 @@ void WatchFaults(Draft& draft, const NodeId& node, const from_node::Samples& sai
 // Keeps what PyTorch held after optimizer steps, of each rank that says it.
 void WatchLayers(Draft& draft, const from_node::Samples& said);
 
-// Of the GPUs that the rank was given.
+// What was last seen of the GPUs that the rank was given.
 LastSeen SeenOf(const State& state, const Key& key, const RankRecord& rank);
 
-// Of a rank that runs, by its own word and by the driver's; absent: neither has said anything.
+// Memory of a running rank, by its own report and the driver's; absent: neither has said anything.
 std::optional<RankMemory> MemoryOf(const State& state, const Key& key, const RankRecord& rank);
 
-// The kernel's lines about GPUs that the attempt did not have are another job's.
+// The rank's lines of the kernel without those about GPUs that the attempt did not have, which are
+// another job's.
 std::vector<std::string> OwnKernelLines(const State& state, const Key& key, const RankRecord& rank);
 
 }  // namespace launch::controller

@@ -7,8 +7,8 @@
 
 namespace launch::controller {
 
-// What keeps its place waits for nobody; then higher priority first; of equals the one that was
-// submitted first.
+// The waiting jobs in the order in which they are served: those that keep a place first, then by
+// higher priority, then by the time of submit.
 std::vector<JobId> QueueOrder(const State& state);
 
 }  // namespace launch::controller

@@ -11,38 +11,41 @@
 
 namespace launch::controller {
 
-// Of a job that is not here, or newer than its newest.
+// Whether the attempt is of a job that this store does not know, or newer than the newest one that
+// it knows of that job.
 bool IsUnknownHere(const State& state, const Key& key);
-// "job" or "attempt".
+// What this store does not know of `key`: "job" or "attempt".
 std::string_view WhatIsUnknown(const State& state, const Key& key);
 
-// What this store takes for the newest attempt ended in its absence, or must not begin: nobody
-// failed, and it costs no retry.
+// Requeues the job: the attempt that this store takes for its newest has ended meanwhile, or must
+// not begin. Nobody failed, so this costs no retry.
 void RequeueForNewer(Draft& draft, JobId id);
 
-// One that the node had when it was last heard, or for which its GPUs are held.
+// An unknown attempt that the node had when it was last heard, or for which its GPUs are held.
 std::optional<Key> UnknownOn(const State& state, const NodeId& node);
 
-// What a node that may not speak for itself now says that it runs.
+// Claims every attempt that a node reports to run, though it may not speak for itself now.
 void NoteUnknown(Draft& draft, const NodeId& node, const from_node::Hello& hello);
-// One of them, of a job that is here: it starts nothing beside it, and its next number is higher.
+// Records that `node` runs the unknown attempt `key`. If its job is in the store, the job starts
+// nothing beside it, and its next attempt has a higher number.
 void ClaimUnknown(Draft& draft, const NodeId& node, const Key& key);
-// A node has another attempt of its job, which must not run beside it.
+// Whether a node has another, unknown attempt of the job, so that `key` must not run beside it.
 bool IsClaimedBeside(const State& state, const Key& key);
-// Leaves it alone, unless a person cancelled its job since this controller began: an older cancel
-// may be of before somebody wanted this attempt. The GPUs that it names and the node may speak for
-// are held until it is gone.
+// Lets the unknown attempt run on, unless a person cancelled its job since this controller started:
+// an older cancel may be from before somebody wanted this attempt. The GPUs that it names, if the
+// node may speak for them, are held until it is gone.
 void KeepUnknown(Draft& draft, const NodeId& node, const AllocationStatus& status);
-// It ended there.
+// Forgets the unknown attempt `key` of `node`: it ended there.
 void ForgetUnknown(Draft& draft, const NodeId& node, const Key& key);
-// All of the node: it says anew what it has, or has nothing any more.
+// Forgets all unknown attempts of `node`: it reports anew what it has, or has nothing any more.
 void ForgetUnknownOf(Draft& draft, const NodeId& node);
 
-// Of the job, on every node that answers; one that does not is told when it is back.
+// Stops the unknown attempts of the job on every node that answers; a node that does not is told
+// when it is back.
 void StopUnknown(Draft& draft, JobId job);
 
-// A person asks for the end of the job: that is a word on its parts that nobody sees, too, which
-// one that was given before they were unseen is not.
+// A person asks for the end of the job: that holds for its parts that nobody sees, too. A request
+// from before they went unseen does not.
 void EndUnseen(Draft& draft, JobId job);
 
 // Why the job must not start now, or empty.
