@@ -100,8 +100,8 @@ struct Allocation {
   std::vector<std::pair<GpuUuid, std::string>> held;  // of the last StopDone
   std::vector<std::pair<Rank, std::uint64_t>> log_ends;
   BootTime retry_at{};  // of the free proof, while something is held
-  // Of a leased allocation, from its start. Never later than the send time of the newest word that
-  // the controller answered, plus the lease; once over it is over for good.
+  // End of the lease of a leased allocation, from its start on. Never later than the send time of
+  // the newest message that the controller answered, plus the lease; once over it is over for good.
   std::optional<BootTime> lease_end;
   std::set<GpuUuid> given_back;  // by an operator, although the proof still fails
   bool lease_unread = false;     // after a restart: only its shims know the end
@@ -115,7 +115,8 @@ struct AgentIdentity {
   MachineIdentity machine;
   std::string boot_id;
   std::string instance;  // random, of this life
-  // Ranks run as this account, so only jobs of its user may; absent: each as the job's owner.
+  // The account that all ranks run as, so that only its user's jobs may run here; absent: each rank
+  // runs as its job's owner.
   std::optional<UserName> account;
   std::set<std::string> system_processes;  // names whose presence on a GPU is no claim to it
 };
@@ -177,16 +178,18 @@ Recovery Recover(AgentIdentity identity, const RunnerState& found, BootTime now)
 std::vector<Order> Step(AgentState& state, const Told& event, BootTime now);
 
 // A Step whose orders are carried out one by one. A fence that cannot be made durable (disk full)
-// does not end the agent: of a new leader, nothing is obeyed, so the step is taken back and the
-// link closed, and the next dial tries again; of a new revision, which guards nothing but the
-// detection of a store that went back in time, a notice is told and the write is tried again.
+// does not end the agent. If it is that of a new leader nothing may be obeyed: the step is taken
+// back, the link is closed, and the next dial tries again. If it is that of a new revision, which
+// only serves to detect a store that went back in time, the controller gets a notice and the write
+// is tried again.
 using CarryOut = std::function<Result<void>(const Order&)>;  // may fail for order::SaveFence only
 void Act(AgentState& state, const Told& event, BootTime now, const CarryOut& carry_out);
 
 // When the next told::Tick is due; absent = only when something happens.
 std::optional<BootTime> NextDeadline(const AgentState& state);
 
-// The word of the wire for a phase; absent for what the controller has not been told yet.
+// The allocation's phase as the wire names it; absent for what the controller has not been told
+// yet.
 std::optional<AllocationPhase> WirePhase(const Allocation& allocation);
 
 }  // namespace launch::agent

@@ -16,7 +16,7 @@ namespace launch::agent {
 
 // ---- runner: owns attempt directories, locks, cgroups, shims, ports, logs of this node ----
 
-// The ladder of an earlier agent, which is gone on with.
+// A stop that an earlier agent began, which goes on where it was.
 struct FoundStop {
   StopCause cause = StopCause::kNone;
   Millis grace{0};

@@ -57,7 +57,8 @@ class StepScope {
   void BeginStop(const Key& key, Allocation& allocation, StopCause cause, Millis grace);
   void EndRank(const Key& key, Allocation& allocation, const ExitReport& report);
   void StopWhenAllEnded(const Key& key, Allocation& allocation);
-  // Of what an earlier agent released: the runner's answer to a repeated stop brings them.
+  // Asks where the logs of an allocation end that an earlier agent released: the runner's answer to
+  // a repeated stop says so.
   void AskLogEnds(const Key& key) { Give(order::StopAllocation{.key = key}); }
   void DropUnstarted(const Key& key, Allocation& allocation, std::string why);
 
@@ -97,12 +98,13 @@ class StepScope {
   std::vector<Order> orders_;
 };
 
-// Does the node still hold GPUs for it, although nobody has proved them free?
+// Whether the node still holds GPUs for an allocation in this phase: nobody has proved them free.
 bool HoldsGpus(Phase phase);
 bool AllEnded(const Allocation& allocation);
-// From then on the shims end the ranks: they get their grace before the end of the lease.
+// When the shims begin to end the ranks, so that these have their grace before the end of the
+// lease.
 BootTime LeaseTermAt(const Allocation& allocation);
-// When we end the ranks ourselves, because their shims should have; absent: never.
+// When the agent ends the ranks itself, because their shims should have by then; absent: never.
 std::optional<BootTime> LeaseKillAt(const Allocation& allocation);
 ExitReport MakeReport(const AgentState& state, const Key& key, Rank rank, ExitCause cause,
                       BootTime now);

@@ -1,6 +1,6 @@
-// What the account that ranks run as may reach of the agent's state directory: directories stay
-// root's, so that no name in them is anybody else's to change; what a rank writes lies in a
-// directory of its own.
+// What the account that ranks run as may reach of the agent's state directory. Directories stay
+// root's, so that nobody else may change a name in them; what a rank writes lies in a directory of
+// its own.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace launch::agent {
 
-// Once, where ranks run as other accounts: they may pass through to what is theirs, and list
-// nothing. kFailedPrecondition: a directory above keeps them out.
+// To call once, where ranks run as other accounts: lets these pass through to what is theirs, and
+// list nothing. kFailedPrecondition: a directory above keeps them out.
 Result<void> OpenStateDir(FileSystem& files, const std::string& state_dir);
 
-// The way into an attempt: through its directories for the account's group, files/ readable and
-// rank.R/own writable for the account alone. Again after more files were written.
+// Opens an attempt to its account: its group may pass through the directories, files/ is readable
+// and rank.R/own writable for the account alone. To call again after more files were written.
 Result<void> OpenAttempt(const AttemptDir& dir, const std::vector<Rank>& ranks,
                          const LocalAccount& account);
 Result<void> OpenSetup(const AttemptDir& dir, const LocalAccount& account);
@@ -29,10 +29,11 @@ Result<void> OpenSetup(const AttemptDir& dir, const LocalAccount& account);
 std::string ImagesDir(const std::string& attempt_dir, const LocalAccount& account);
 Result<std::string> MakeImagesDir(const AttemptDir& dir, const LocalAccount& account);
 
-// Which processes of the account behind a container daemon hold (container.cc).
+// Makes the lock that the account's processes behind a container daemon hold (container.cc).
 Result<void> MakeContainerLock(const AttemptDir& dir, const LocalAccount& account);
 
-// A tree that this process just made where nobody else could reach it; never through a link.
+// Gives the account a tree that this process just made where nobody else could reach it; follows no
+// link.
 Result<void> GiveTree(const std::string& path, const LocalAccount& account);
 
 // "~" of a plan that did not know the node's accounts (planner/start/environment.cc) becomes the

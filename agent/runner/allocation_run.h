@@ -55,7 +55,7 @@ struct StopRun {
   BootTime give_up{};      // of the free proof
   BootTime proof_since{};  // an older list of the driver proves nothing
   bool told_held = false;
-  // Free when others were told as held: from then on somebody else may have them.
+  // GPUs proved free when others were reported as held: from then on somebody else may have them.
   std::set<GpuUuid> proved;
 };
 
@@ -72,7 +72,7 @@ struct AllocationRun {
   std::optional<LocalAccount> account;  // that ranks run as; absent = the agent's own
   std::string images_dir;               // of that account
   RunPhase phase = RunPhase::kAccepted;
-  // Ours between accept and start; afterwards only the shims and ranks hold them.
+  // Held by the agent between accept and start; afterwards only by the shims and ranks.
   std::optional<FileLock> lock;
   std::vector<FileLock> gpu_locks;
   std::optional<HeldPorts> held_ports;
@@ -101,8 +101,8 @@ struct AllocationRun {
   bool setup_timed_out = false;
 };
 
-// Whether a process, which lives behind a pidfd, is the allocation's: in its group, or with its
-// lock, which it keeps where the group cannot be found.
+// Whether a process belongs to the allocation: it is in its control group or, where that cannot be
+// found, holds its lock. The caller holds a pidfd of the process, so that its number stays its own.
 bool IsOf(const AllocationRun& run, int pid);
 
 // The environment that every rank of the allocation shares, for setup and checks.

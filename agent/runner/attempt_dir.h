@@ -80,7 +80,7 @@ class AttemptDir {
   std::string CopyNotePath() const { return path_ + "/copy"; }
   std::string ContainerLockPath() const { return path_ + "/container"; }
   std::string FilesPath() const { return path_ + "/files"; }
-  // Of a rank; any negative number stands for `setup`.
+  // Directory of a rank; any negative number stands for `setup`.
   std::string RankPath(Rank rank) const {
     return rank < 0 ? path_ + "/setup" : path_ + "/rank." + std::to_string(rank);
   }
@@ -91,20 +91,20 @@ class AttemptDir {
   std::string MadeOwnPath(Rank rank) const { return RankPath(rank) + "/own"; }
   std::string StacksPath(Rank rank) const { return OwnPath(rank) + "/stacks"; }
 
-  // mkdir of the directory (durable in its parent) and of files/ and rank.R/.
+  // Makes the directory, durable in its parent, with files/ and a rank.R/ for each rank.
   Result<void> Create(const std::vector<RankSpec>& ranks);
   Result<void> WriteAccept(const AcceptRecord& record);
   // Absent = there is no such file; DATA_LOSS = torn, with the path in the message.
   Result<std::optional<AcceptRecord>> ReadAccept() const;
   Result<void> WriteTombstone(const TombstoneRecord& record);
   Result<std::optional<TombstoneRecord>> ReadTombstone() const;
-  // Not synced: a host that goes down ends the ranks too.
+  // Writes the record without a sync: a host that goes down ends the ranks too.
   Result<void> WriteLadder(const LadderRecord& record);
   std::optional<LadderRecord> ReadLadder() const;  // absent also where it cannot be read
   Result<void> WriteReleased(const std::vector<std::pair<Rank, std::uint64_t>>& log_ends);
   Result<std::optional<std::vector<std::pair<Rank, std::uint64_t>>>> ReadReleased() const;
   Result<void> WriteFiles(const std::vector<GeneratedFile>& generated);
-  // In place, not synced: a host that goes down ends the ranks too.
+  // Overwrites the file in place, without a sync: a host that goes down ends the ranks too.
   Result<void> WriteLease(BootTime end);
   std::optional<BootTime> ReadLease() const;
   // The module by which Python processes say where they stand.

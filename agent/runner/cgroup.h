@@ -41,14 +41,15 @@ struct CgroupWanted {
   std::string v2_parent;            // below which ours is made; empty = found
 };
 
-// Makes our roots. Never fails: what cannot be used lowers the level, with the reason.
+// Makes the agent's roots. Never fails: what cannot be used lowers the level, with the reason.
 CgroupHost SetUpCgroups(const CgroupWanted& wanted);
 
-// The same with a claim, where an agent that ended meanwhile had it or took the roots away.
+// Tries again to claim the roots, where another agent had the claim, or removed them, and has
+// ended.
 CgroupHost ClaimAgain(const CgroupWanted& wanted, CgroupHost host);
 
-// At the agent's end: our roots go, unless something of an allocation is still in them or another
-// agent uses them.
+// To call when the agent ends: removes its roots, unless something of an allocation is still in
+// them or another agent uses them.
 void RemoveEmptyRoots(const CgroupHost& host);
 
 // The groups that one of these processes of an attempt is in, whichever agent made them; absent:
@@ -69,7 +70,7 @@ class AllocationCgroup {
 
   const CgroupHost& host() const { return host_; }
   Containment level() const { return host_.level; }
-  // As the kernel's log names it: the last two parts of its path.
+  // The group as the kernel's log names it: the last two parts of its path.
   std::string LogName() const;
 
   Result<void> Create(const std::vector<Rank>& ranks, std::optional<std::uint64_t> memory_limit);
@@ -99,7 +100,7 @@ class AllocationCgroup {
   // An empty group in the place of the rank's, whose processes are killed: from Linux 6.14 on, one
   // that is born into a group that was ever killed gets SIGKILL at once. Waits a little for them.
   Result<void> RemakeRank(Rank rank) const;
-  // Also the shims. The last resort.
+  // SIGKILL to every member, the shims too. The last resort.
   void KillAll() const;
   MemoryFacts Memory(Rank rank) const;
   void Remove() const;  // what is empty
@@ -114,7 +115,8 @@ class AllocationCgroup {
 };
 
 struct ProbeLimits {
-  // An import of torch takes less than one, the network's test a context for each GPU.
+  // Memory limit of the group. An import of torch takes less than a GiB, the test of the network a
+  // context for each GPU.
   std::uint64_t memory_bytes = std::uint64_t{16} << 30;
   std::uint64_t processes = 4096;  // and threads: one for each core
 };
@@ -139,10 +141,10 @@ class ProbeCgroup {
   std::vector<std::string> procs_;
 };
 
-// Those that an agent left that was killed.
+// Removes the probe groups that a killed agent left behind.
 void RemoveProbeCgroups(const CgroupHost& host);
 
-// Keys of the subtrees that exist, for those without a record.
+// Keys of the subtrees that exist, to find those that have no record.
 std::vector<Key> ListCgroups(const CgroupHost& host);
 
 }  // namespace launch::agent

@@ -11,7 +11,7 @@ struct CgroupMounts {
   std::map<std::string, std::string> v1;  // controller (and other options) -> mount point
 };
 
-// Of each, the first that the file (as /proc/self/mounts) names.
+// The first mount of each hierarchy that the file, in the format of /proc/self/mounts, names.
 CgroupMounts FindCgroupMounts(const std::string& file = "/proc/self/mounts");
 
 }  // namespace launch::agent

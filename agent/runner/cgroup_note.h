@@ -11,10 +11,10 @@
 
 namespace launch::agent {
 
-// Not synced: a host that goes down ends what is in them too.
+// Writes the file without a sync: a host that goes down ends what is in the groups too.
 Result<void> NoteCgroups(FileSystem& files, const std::string& attempt_dir, const CgroupHost& host);
 
-// Absent also where it cannot be read: then the processes tell.
+// The groups that the file names; absent also where it cannot be read: then the processes tell.
 std::optional<CgroupHost> NotedCgroups(FileSystem& files, const std::string& attempt_dir);
 
 }  // namespace launch::agent

@@ -9,7 +9,7 @@
 
 namespace launch::agent {
 
-// What a number in a name counts, the surer the later.
+// What a number in a name counts; later values are surer.
 enum class Counted {
   kNothing,
   kAttached,  // "resnet50": perhaps part of a word
@@ -47,7 +47,7 @@ enum class FileRole {
 };
 FileRole RoleNamedBy(std::string_view stem);
 
-// Of a file that each rank writes its own of ("step100-rank0").
+// The rank in the name of a file that each rank writes its own of ("step100-rank0").
 struct NamedRank {
   std::int64_t rank = 0;
   std::string save;  // the same in the names of all ranks

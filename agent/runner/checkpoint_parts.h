@@ -21,10 +21,11 @@ namespace launch::agent {
 
 // Whether torch.distributed.checkpoint wrote into `directory` itself.
 bool HoldsDcp(CheckpointSearch& search, const std::filesystem::path& directory);
-// Whether it did into directories below it. `step`: that of the name of `directory`.
+// Whether torch.distributed.checkpoint wrote into directories below `directory`. `step`: the one in
+// the name of `directory`.
 bool HoldsDcpBelow(CheckpointSearch& search, const std::filesystem::path& directory,
                    std::int64_t step);
-// Whether Megatron-LM wrote a file for each rank of the model below it.
+// Whether Megatron-LM wrote a file for each rank of the model below `directory`.
 bool HoldsMegatron(CheckpointSearch& search, const std::filesystem::path& directory);
 
 // Empty = complete; else what is wrong.
@@ -38,8 +39,8 @@ std::string WhyMegatronIncomplete(CheckpointSearch& search, const std::filesyste
 // What NeMo says of a checkpoint that it has not written to its end, or has begun to remove.
 std::string WhyMarkedUnfinished(const std::filesystem::path& checkpoint);
 
-// Where others of the same format have a part, one without it was cut off. One of more ranks of the
-// model than the job has ranks was made by another job.
+// Marks incomplete checkpoints: one that lacks a part which others of the same format have was cut
+// off; one of more ranks of the model than the job has ranks was made by another job.
 void AskForPartsOfOthers(const CheckpointSearch& search, int world,
                          std::vector<CheckpointFound>& all);
 

@@ -12,32 +12,32 @@
 
 namespace launch::agent {
 
-// Behind the end of what it may, nothing is complete, for what was not seen may be what is missing;
-// a directory that is too large itself spoils no other.
+// Once a bound is reached no further checkpoint counts as complete, for what was not seen may be
+// what is missing. A directory that is too large by itself spoils no other.
 class CheckpointSearch {
  public:
   explicit CheckpointSearch(const std::atomic<bool>* cancel) : cancel_(cancel) {}
 
-  // What is looked at from here on is another checkpoint.
+  // Begins another checkpoint.
   void Begin() { cut_ = false; }
 
-  // Sorted. The same directory again costs nothing.
+  // The sorted entries of the directory. Asking for the same directory again costs nothing.
   std::vector<std::filesystem::path> Entries(const std::filesystem::path& directory);
 
   // Empty = complete; else what is wrong.
   std::string WhyTorch(const std::filesystem::path& path);
   std::string WhySafetensors(const std::filesystem::path& path);
   std::string WhyDcp(const std::filesystem::path& directory, int world);
-  // Empty while all that was asked for was looked at.
+  // Why the search ended early; empty while all that was asked for was looked at.
   std::string WhyEnded() const;
 
   bool HoldsOptimizer(const std::filesystem::path& model_states);
   std::string Text(const std::filesystem::path& path);
 
-  // Of how many ranks an accelerate checkpoint has the state.
+  // Notes of how many ranks an accelerate checkpoint has the state.
   void NoteRanks(const std::string& checkpoint, std::int64_t ranks);
   std::int64_t RanksOf(const std::string& checkpoint) const;
-  // What one of several directories consists of, to compare with the others.
+  // Notes what one of several directories consists of, to compare with the others.
   void NoteParts(const std::string& checkpoint, std::vector<std::string> parts);
   const std::vector<std::string>& PartsOf(const std::string& checkpoint) const;
 

@@ -12,7 +12,7 @@
 
 namespace launch::agent {
 
-// Unique on the host; a negative rank is the job's setup.
+// Name of a rank's container, unique on the host; a negative rank is the job's setup.
 std::string ContainerName(const Key& key, Rank rank);
 
 // What a container gets of the machine and of the account that ranks run as.
@@ -54,7 +54,8 @@ struct ImageCommand {
 // CUDA_VISIBLE_DEVICES chooses as it does outside. kInvalidArgument: the node has no runtime.
 Result<Contained> ContainerCommand(const ContainerInput& input);
 
-// The container is another process's child: its daemon or its tool starts what is to run in it.
+// Whether the container is the child of another process: a daemon or its tool starts what is to run
+// in it.
 bool HasDaemon(const ContainerSpec& container);
 // `docker exec ... NAME argv`, with the account, directory and variables of `docker run`; TERM and
 // PS1 of the client for a terminal.

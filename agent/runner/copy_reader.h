@@ -18,7 +18,7 @@ struct CopyPlace {
   Key key;
   std::string node;  // for sentences
   JobCopy copy;
-  // Whose the copies of an owner's jobs are; empty: our own.
+  // The account that owns the copies of a user's jobs; empty: the agent's own.
   std::function<Result<LocalAccount>(const std::string& owner)> account_of;
 };
 
@@ -28,12 +28,14 @@ struct PathInCopy {
   friend bool operator==(const PathInCopy&, const PathInCopy&) = default;
 };
 
-// "out/model.pt", or an absolute path below the copy `directory` or below the `workdir` that it is
-// a copy of. Pure: links are for whoever opens it. kPermissionDenied: it is elsewhere.
+// Finds the place of `path` in the copy: "out/model.pt", or an absolute path below the copy
+// `directory` or below the `workdir` that it is a copy of. Pure: whoever opens it has to mind
+// links. kPermissionDenied: the path is elsewhere.
 Result<PathInCopy> FindInCopy(const std::string& path, const std::string& directory,
                               const std::string& workdir);
 
-// tar of the path on its standard output, as the job's account. Neither the path nor a link on its
+// Starts a process, as the job's account, that writes a tar archive of the path to its standard
+// output. Neither the path nor a link on its
 // way leads out of the copy; links in the archive are links. kNotFound: there is no copy, or
 // nothing of that name in it.
 Result<ExecProcess> ReadCopy(const CopyPlace& place, const std::string& path);

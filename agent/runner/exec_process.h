@@ -44,7 +44,7 @@ class ExecProcess {
   void CloseIn();  // of a terminal: what its user would do, the end-of-file character
   void Resize(const TerminalSize& size) const;
   void Signal(int signal) const;  // to its process group
-  // Everything of the session; at containment level tree its process group only.
+  // Kills everything of the session; at containment level `tree` its process group only.
   void Kill() const;
   // Once pidfd is readable: how it ended. What it left behind is ended as well.
   ExecEnd Reap();
@@ -53,7 +53,8 @@ class ExecProcess {
   friend Result<ExecProcess> ReadCopy(const CopyPlace& place, const std::string& path);
 
   ExecProcess() = default;
-  // Of the child, in the order of their numbers; above all that it is given.
+  // Makes the child's three standard streams, in the order of their numbers; their descriptors are
+  // above all that it is given.
   Result<void> MakePipes(UniqueFd (&stdio)[3]);
   Result<void> Watch(int pid);  // ends it when it cannot be watched
 

@@ -21,7 +21,7 @@ struct ExitEvidence {
 
 ExitReport ReportOf(const shim::ExitRecord& record, const ExitEvidence& evidence);
 
-// For ends that no record proves.
+// The report of an end that no record proves.
 ExitReport ReportUnknown(const ExitEvidence& evidence, const std::string& boot_id, std::string why,
                          BootTime started, BootTime ended);
 

@@ -13,7 +13,8 @@ inline std::string FencePath(const std::string& state_dir) { return state_dir + 
 
 Result<void> WriteFence(FileSystem& files, const std::string& state_dir, const Fence& fence);
 
-// All zero when there is no file. DATA_LOSS when it is torn: then nothing may be obeyed.
+// The stored fence; all zero when there is no file. DATA_LOSS when it is torn: then nothing may be
+// obeyed.
 Result<Fence> ReadFence(FileSystem& files, const std::string& state_dir);
 
 }  // namespace launch::agent

@@ -10,8 +10,8 @@
 
 namespace launch::agent {
 
-// Holds until the last inherited copy of the descriptor is closed. Read-only: a rank that inherits
-// it cannot write to the file.
+// The lock holds until the last inherited copy of the descriptor is closed, which is read-only: a
+// rank that inherits it cannot write to the file.
 class FileLock {
  public:
   // Never waits. CONFLICT when somebody holds it.
@@ -29,14 +29,14 @@ class FileLock {
 enum class LockState { kFree, kHeld, kMissing };
 LockState ProbeLock(const std::string& path);
 
-// Where an agent runs the jobs of many accounts, nobody but this process's user may make, remove or
-// open a lock. kFailedPrecondition: somebody else may. Locks of others that are there already, from
-// when they could, are removed.
+// For an agent that runs the jobs of many accounts: checks that nobody but this process's user may
+// make, remove or open a lock, and removes locks of others from when they could.
+// kFailedPrecondition: somebody else may.
 Result<void> CheckLockDir(const std::string& lock_dir);
 
 std::string GpuLockPath(const std::string& lock_dir, const GpuUuid& gpu);
 
-// All or none. CONFLICT names the GPU that is taken.
+// Takes the locks of all these GPUs or of none. CONFLICT names the GPU that is taken.
 Result<std::vector<FileLock>> TakeGpuLocks(const std::string& lock_dir,
                                            const std::vector<GpuUuid>& gpus);
 

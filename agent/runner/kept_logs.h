@@ -46,7 +46,8 @@ struct SweptLogs {
   bool room = true;  // there are `min_free_bytes`, or will be once the disk has counted them
   SweepSeen seen;
 };
-// Blocking. Where all of them together would not make room, none goes for that.
+// Removes logs that are too old, and the oldest ones where the disk lacks room; blocks meanwhile.
+// Where removing all of them would not make enough room, none goes for that.
 SweptLogs SweepKeptLogs(const LogSweep& sweep, WallTime wall, BootTime boot, FileSystem& files,
                         const std::atomic<bool>& cancel);
 

@@ -21,14 +21,14 @@ struct KernelLogWish {
   Millis boot_minus_kernel{0};  // the kernel's stamps stand still while the machine sleeps
 };
 
-// From records as /dev/kmsg gives them: "6,1234,5678901,-;text", with stamps in us. At most 32
-// lines, oldest first, without their stamps. Lines about the end of one process (out of memory, a
-// crash) count only if it is one of the rank's.
+// Collects the lines that matter from records as /dev/kmsg gives them: "6,1234,5678901,-;text",
+// with stamps in us. At most 32 lines, oldest first, without their stamps. Lines about the end of
+// one process (out of memory, a crash) count only if it is one of the rank's.
 class KernelLines {
  public:
   explicit KernelLines(const KernelLogWish& wish) : wish_(wish) {}
   void Add(std::string_view record);
-  // Of any rank; the many other records need not be kept.
+  // Whether the record may matter to any rank; the many others need not be kept.
   static bool MayMatter(std::string_view record);
   std::vector<std::string> Take();
 

@@ -17,7 +17,7 @@ struct IndexEntry {
   std::int64_t wall_ms = 0;
 };
 std::string IndexPath(const std::string& stream_path);
-// Of the last entry; 0 = none.
+// The offset in the last entry of the index; 0: there is none.
 std::uint64_t LastIndexed(const std::string& stream_path);
 
 // `out.base`, `err.base`: the offset of the file's first byte. The job itself can cut its log:
@@ -26,9 +26,9 @@ std::uint64_t LastIndexed(const std::string& stream_path);
 // file is as long as before when it is looked at is not seen: who follows it misses what was
 // written in between, who reads it from the start does not.
 std::string BasePath(const std::string& stream_path);
-// 0 = never cut, or unreadable.
+// The base of the log; 0: it was never cut, or the file is unreadable.
 std::uint64_t ReadLogBase(const std::string& stream_path);
-// Offset behind its last byte.
+// Offset after the last byte of the log.
 std::uint64_t LogEnd(const std::string& stream_path);
 
 inline constexpr std::uint64_t kKeptHeadBytes = std::uint64_t{8} << 20;
@@ -49,10 +49,11 @@ class LogKeeper {
   // Notes a cut that no look has seen yet.
   void Settle();
 
-  // Once: the bytes that went when the job emptied its log for the first time; else 0.
+  // The bytes that were lost when the job emptied its log for the first time, told once; else 0.
   std::uint64_t TakeEmptied();
 
-  // The disk is nearly full: also below the cap, leaving the head and 8 MiB of the newest part.
+  // For a disk that is nearly full: punches the middle of the log also below the cap, and leaves
+  // its head and the newest 8 MiB. Returns the bytes punched.
   std::uint64_t Shrink();
 
  private:

@@ -21,7 +21,8 @@ inline constexpr int kPortsPerBlock = 4;
 // that new attempts get new blocks. UNAVAILABLE when every block is taken.
 Result<HeldPorts> HoldPorts(int first, int last, int start_at);
 
-// The same ports again, after an agent restart. CONFLICT when somebody took one meanwhile.
+// Holds the same ports again after a restart of the agent. CONFLICT when somebody took one
+// meanwhile.
 Result<HeldPorts> HoldBlock(const PortBlock& block);
 
 }  // namespace launch::agent

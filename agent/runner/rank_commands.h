@@ -31,14 +31,14 @@ struct FoundCommand {
   std::string stage;  // what failed: "interpreter", "container"
 };
 
-// Looks along the job's PATH and in its workdir with the account's eyes, so for a worker thread: a
-// network file system may never answer. One answer a wish, in their order.
+// Looks for programs along the job's PATH and in its workdir as the job's account. To call from a
+// worker thread: a network file system may never answer. One answer for each wish, in their order.
 std::vector<FoundCommand> FindCommands(const AllocationSpec& spec,
                                        const std::optional<LocalAccount>& account,
                                        std::vector<CommandWish> wishes);
 
-// How the Python of the job's image is asked for the truth; absent: its runtime is not here. Looks
-// there as FindCommands does.
+// The command that asks the Python of the job's image about itself; absent: the image's runtime is
+// not here. Looks for programs as FindCommands does.
 std::optional<ImageCommand> FindImageCommand(const AllocationSpec& spec,
                                              const std::optional<LocalAccount>& account,
                                              const CommandWish& wish);

@@ -24,7 +24,7 @@ std::vector<std::string> BuildRankEnv(
     const std::vector<EnvVar>& plan, const std::vector<EnvVar>& late,
     const std::vector<std::pair<std::string, std::string>>& secrets, const NodePaths& paths);
 
-// "" when the variable is not set. `env` as BuildRankEnv returns it.
+// The variable's value in `env`, as BuildRankEnv returns it; "" when it is not set.
 std::string ValueOf(const std::vector<std::string>& env, const std::string& name);
 std::string ValueOf(const std::vector<EnvVar>& env, const std::string& name);
 

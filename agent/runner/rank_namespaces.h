@@ -25,11 +25,13 @@ std::vector<std::string> ReadEnviron(int pid);
 // none. It is open in no child.
 Result<RankNamespaces> FindInside(int rank_pid);
 
-// May this process join them? Not those that a set-user-ID runtime made for an ordinary user.
+// Whether this process may join the namespaces. It may not join those that a set-user-ID runtime
+// made for an ordinary user.
 bool MayJoin(const RankNamespaces& inside);
 
-// In a child before exec: only async-signal-safe calls. 0 or an errno. Ends in the directory of the
-// process inside. A PID namespace is that of later children: then the caller forks.
+// Joins the namespaces and enters the directory of the process inside. For a child before exec:
+// only async-signal-safe calls. Returns 0 or an errno. A PID namespace is only entered by later
+// children, so the caller has to fork.
 int Join(const RankNamespaces& inside);
 
 }  // namespace launch::agent

@@ -26,7 +26,8 @@ struct StacksWish {
   std::optional<LocalAccount> account = {};  // that the rank runs as; absent = as this process
 };
 
-// What py-spy, run as the account, says of a process; absent = there is none, or it could not.
+// What py-spy, run as the account, says of a process; absent: there is no py-spy, or it could not
+// tell.
 using AskPySpy = std::function<std::optional<std::string>(
     std::int64_t pid, const std::optional<LocalAccount>& account)>;
 

@@ -32,7 +32,8 @@ struct Beside {
 
 Unexpected EndedRank(Rank rank);
 
-// kFailedPrecondition: it does not run any more, or its environment cannot be read.
+// What the rank's first process has. kFailedPrecondition: it does not run any more, or its
+// environment cannot be read.
 Result<Beside> LookAtRank(const AttemptDir& dir, Rank rank);
 
 // The environment of a rank in an image is that of its process inside, where that can be joined;

@@ -10,12 +10,13 @@
 
 namespace launch::agent {
 
-// One numeric address. Connected or refused = reachable (the port is held, nobody listens yet);
-// silence until the deadline, no route, or a firewall's answer = not.
+// Tries one numeric address. A connection or a refusal means reachable (the port is held, nobody
+// listens yet); silence until the deadline, no route, or a firewall's answer means not.
 Reachability ProbeAddress(const std::string& address, int port, Millis deadline,
                           const std::atomic<bool>& cancel);
 
-// All at once, so that dead addresses cost one deadline and not one each; in the order given.
+// Tries all addresses at once, so that dead ones cost one deadline and not one each; the answers
+// are in the order given.
 std::vector<Reachability> ProbeAddresses(const std::vector<std::string>& addresses, int port,
                                          Millis deadline, const std::atomic<bool>& cancel);
 

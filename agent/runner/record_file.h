@@ -34,7 +34,7 @@ class RecordReader {
   bool ok_ = true;
 };
 
-// Header (magic, version, length, CRC32C) + body.
+// The bytes of a file: header (magic, version, length, CRC32C) and body.
 std::string SealBody(std::string_view body);
 
 // The body, or DATA_LOSS that says what is wrong with the bytes ("cut short", "checksum").

@@ -33,7 +33,7 @@
 
 namespace launch::agent {
 
-// How often logs are looked at, and what no event told.
+// How often the runner looks at logs, and at what no event tells.
 inline constexpr Millis kLook{1000};
 // And how often it looks while nothing runs: kept logs age and the disk fills without us.
 inline constexpr Millis kIdleLook{5'000};

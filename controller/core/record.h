@@ -67,8 +67,8 @@ struct JobRecord {
   bool held = false;
   std::string held_by;      // who, after it was submitted; empty: at its submission
   std::string requeued_by;  // a user wants a new attempt; until that is queued
-  // The store went back to before its attempt began or ended: that is stopped, with the proof of
-  // every node, and the job queued again.
+  // The store went back to before the job's attempt began or ended: the attempt is stopped, with
+  // the proof of every node, and the job queued again.
   bool went_back = false;
   std::optional<JobId> array;  // the array it is an element of
   int array_index = 0;
@@ -202,7 +202,7 @@ struct RankRecord {
   friend bool operator==(const RankRecord&, const RankRecord&) = default;
 };
 
-// A job that failed by the node's fault.
+// A job that failed through the node's fault.
 struct NodeFault {
   JobId job;
   UserName owner;
@@ -218,7 +218,8 @@ struct NodeRecord {
   std::string boot_id;
   std::optional<UserName> account;  // ranks run as it, for its user only; absent: as their owner
   std::string certificate_serial;
-  // What was renewed: good until the node is seen to use the newer one, by renewing that.
+  // Serial of the certificate that was renewed: good until the node is seen to use the newer one,
+  // by renewing that.
   std::string earlier_serial;
   bool drained = false;
   std::string drain_reason;
@@ -244,7 +245,7 @@ struct GpuRecord {
   std::string why;
   Key key;
   WallTime since{};
-  // Of the node and its agent when it said so, as in AllocRecord; empty: by a controller of before.
+  // Boot of the node when it said so, as in AllocRecord; empty: recorded by an older controller.
   std::string boot_id;
   std::string install_id;
   std::string cgroups;

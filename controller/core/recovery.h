@@ -28,11 +28,11 @@ struct Recovery {
 // The verdict, where there is one that names a cause, decides over the mere kind of the end.
 Recovery RecoveryAfter(const State& state, const AttemptRecord& attempt, const Ending& ending);
 
-// Whether several nodes may show it for one common cause: anything but a fault of a GPU.
+// Whether several nodes may show this verdict for one common cause: anything but a fault of a GPU.
 bool MayBeShared(const Verdict& verdict);
-// A verdict that says that hardware or system of the node is broken; not that others use it.
+// Whether the verdict says that hardware or system of the node is broken, not that others use it.
 bool IsFaultOfNode(const Verdict& verdict);
-// A verdict that leaves it open whether the nodes of the job still reach each other.
+// Whether the verdict leaves it open that the nodes of the job no longer reach each other.
 bool DoubtsNetwork(const Verdict& verdict);
 
 // What a retry counts against: `retry.max` holds for each by itself. Changes of the plan have a
@@ -44,11 +44,11 @@ enum class Budget {
 int RetriesUsed(const JobRecord& job, Budget budget);
 
 void CountRetry(const Recovery& recovery, JobRecord& job);
-// The job has a newer checkpoint than at its start before: what the infrastructure broke until then
-// counts no more.
+// To call when the job has a newer checkpoint than at its previous start: failures of the
+// infrastructure until then count no more.
 void RefillRetries(JobRecord& job);
-// Why the job ends, where its last retry was one beyond the budget, only to look for a newer
-// checkpoint; else empty.
+// Why the job ends: its last retry was one beyond the budget, made only to look for a newer
+// checkpoint. Empty where it was not.
 std::string WhyOverBudget(const JobRecord& job);
 
 }  // namespace launch::controller

@@ -20,7 +20,7 @@
 
 namespace launch::controller {
 
-// Sampled once per event. Boot time decides; wall time is stored and shown.
+// The time, sampled once per event. Boot time decides; wall time is stored and shown.
 struct Now {
   BootTime boot{};
   WallTime wall{};
@@ -64,7 +64,7 @@ struct LiveNode {
   int refusals = 0;  // in a row
   std::map<GpuUuid, TurnedAway> busy_gpus;
   std::map<Key, WallTime> strangers;  // of no job here, without GPUs that could be held; since
-  // Whom what it said it holds may be held for: a Hello does not say.
+  // Attempts for which the GPUs that the node said it holds may be held: a Hello does not say.
   std::map<GpuUuid, std::set<Key>> may_hold;
   BootTime notices_since{};  // start of the minute in which its notices are counted
   int notices = 0;
@@ -166,7 +166,7 @@ struct LiveAttempt {
   std::map<Rank, LayerWatch> layers;
   std::map<NodeId, std::pair<std::uint64_t, std::uint64_t>> host_seen;  // memory: total, free
   std::vector<Rank> exit_order;  // arrival, for nodes whose clock is not known
-  // Of a restart in place: what the attempt before found there, which still holds.
+  // For a restart in place: what the attempt before found there and what still holds.
   std::map<NodeId, StagingFacts> known;
 };
 
@@ -232,7 +232,7 @@ struct Live {
 };
 
 struct State {
-  // Stored; changed by Apply only.
+  // Stored entities; changed by Apply only.
   ClusterRecord cluster;
   std::map<JobId, JobRecord> jobs;
   std::map<JobId, SpecRecord> specs;
@@ -249,7 +249,7 @@ struct State {
   std::map<std::pair<UserName, std::string>, IdemRecord> idem;
   std::map<std::pair<JobId, std::string>, SecretRecord> secrets;
 
-  // Derived from the above by Apply.
+  // Indexes, derived from the above by Apply.
   std::set<JobId> queue;  // queued, in the order of submission
   std::set<JobId> active;
   std::set<JobId> keepers;                       // jobs that keep the place of an attempt
@@ -289,31 +289,32 @@ bool IsReleased(const AllocRecord& alloc);
 // is derived from.
 std::vector<std::string> CheckInvariants(const State& state);
 
-// Called dead by an operator, and not back since.
+// Whether an operator declared the node dead, and it has not been back since.
 bool IsFenced(const State& state, const NodeId& node);
 
-// Since our start.
+// Whether the node was heard since the controller started.
 bool WasHeard(const State& state, const NodeId& node);
 
 // Since when nobody can see whether ranks of the attempt live on a node that answers; absent: its
 // agent can.
 std::optional<BootTime> UnseenSince(const State& state, const Key& key, const NodeId& node);
-// Of such a part, until somebody who could know that asks for its end.
+// Whether such an unseen part of the attempt on `node` is left alone until a person asks for its
+// end.
 bool WaitsForAPerson(const State& state, const Key& key, const NodeId& node);
 
-// A node that answers, is not drained and shares no GPU with another live node.
+// Whether the node answers, is not drained and shares no GPU with another live node.
 bool IsSchedulable(const State& state, const NodeId& node);
 // Whether what the node says of a GPU counts: an allocation there has it, or the node's inventory
 // does and no other has a better claim (the GPU is another's, or a live node reported it earlier).
 bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu);
-// Why it is not, in a few words; empty when it is.
+// Why the node is not schedulable, in a few words; empty when it is.
 std::string WhyUnschedulable(const State& state, const NodeId& node);
 // Whether what the record tells of, if it lived, would be among what the node's agent says. One
 // that was installed anew finds what is in the control groups in which the one before looked as
 // well.
 bool SeesWhatRan(const AllocRecord& alloc, const LiveNode& live);
 bool SeesWhatRan(const GpuRecord& gpu, const LiveNode& live);
-// Why a quarantined GPU is, and what keeps it so where its agent cannot tell.
+// Why a GPU is quarantined, and what keeps it so where its agent cannot tell.
 std::string WhyHeld(const State& state, const GpuRecord& gpu);
 // Whether the job's placement counted the cores that it takes; others may share cores that are
 // taken.
@@ -323,9 +324,10 @@ bool CountsCores(const State& state, JobId job);
 // A node as the planner may see it: without what others own or keep, and what is broken. Needs an
 // inventory.
 effect::NodeOffer MakeOffer(const State& state, const NodeId& node);
-// All nodes that have one, by name. To `own` the place that it keeps is free.
+// The offers of all nodes that have an inventory, by name. For the job `own` the place that it
+// keeps counts as free.
 std::vector<effect::NodeOffer> MakeOffers(const State& state, JobId own = {});
-// Those of the named nodes anew, after something was reserved there.
+// Makes the offers of the named nodes anew, after something was reserved there.
 void RemakeOffers(const State& state, const std::vector<NodeId>& nodes,
                   std::vector<effect::NodeOffer>& offers);
 

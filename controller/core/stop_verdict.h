@@ -9,8 +9,8 @@
 
 namespace launch::controller {
 
-// Absent where the attempt was not stopped for its time limit or to run again. A job that was
-// requeued runs again by itself, so there is no remedy.
+// The verdict of an attempt that was stopped for its time limit or to run again; absent for any
+// other. A job that was requeued runs again by itself, so that verdict has no remedy.
 std::optional<Verdict> VerdictOfStop(const JobSpec& spec, const AttemptRecord& attempt);
 
 }  // namespace launch::controller

@@ -12,7 +12,7 @@ namespace launch::controller {
 
 class Unheard {
  public:
-  // The Pong `n` goes out.
+  // Notes that the Pong `n` goes out.
   void Sent(std::uint64_t n, BootTime now);
   // The node says that it came, and with it all before; one that is not waited for says nothing.
   void Arrived(std::uint64_t n, BootTime now);
