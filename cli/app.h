@@ -35,7 +35,7 @@ struct App {
   std::string credentials;
   std::string context;  // name of `launch context`; goes before the current one and the variables
 
-  // Words behind the first `--`; absent without one.
+  // The words after the first `--`; absent where there is none.
   std::optional<std::vector<std::string>> rest;
   // Set by the verb that was given; returns the exit code.
   std::function<Result<int>()> run;
@@ -49,19 +49,20 @@ struct App {
   Screen ScreenNow() const;
   bool StdoutIsTerminal() const;
 
-  // Texts for people, on stdout: nothing of them commands the terminal, but colours.
+  // Prints text for people on stdout; of control sequences only colours reach the terminal.
   void Out(const std::string& text) const;
   void OutBytes(std::string_view bytes) const;  // as they are, for programs
   void Note(const std::string& text) const;     // stderr, not with -q; adds the newline
-  // A JSON document as JSON or YAML, by the flags.
+  // Prints a JSON document as JSON or YAML, by the flags.
   void OutDocument(const std::string& json_text) const;
-  // As a table or as CSV, by the flags. kInvalidArgument: it has no such column.
+  // Prints a table, or CSV, by the flags. kInvalidArgument: it has no such column.
   Result<void> OutTable(const Table& table) const;
 
-  // kPassing: where no cluster runs, one for this command, for what only wants to know.
+  // What to do about the embedded cluster where none runs: start it, refuse, or (kPassing) make one
+  // that lives for this command, for verbs that only ask.
   enum class Embedded { kMayStart, kMustRun, kPassing };
   // --context, else --controller and --credentials, else the variables, else the current context,
-  // else the embedded cluster, which is started when `embedded` allows it. A LAUNCH_STATE_DIR means
+  // else the embedded cluster, which is started when `embedded` allows it. LAUNCH_STATE_DIR means
   // the embedded one.
   Result<Client> Connect(Embedded embedded) const;
 

@@ -12,14 +12,14 @@ namespace launch {
 
 struct JobWatch {
   std::function<Result<JobView>()> look;
-  // As Client::Watch.
+  // Watches events, as Client::Watch does.
   std::function<Result<void>(const WatchCall& call, Millis at_most,
                              const std::function<bool(const EventView&)>& take)>
       watch;
   std::function<void(int failures)> pause;  // longer with their number
 };
 
-// As AwaitJob of a Client.
+// Waits for the end of the job, as AwaitJob of cli/app.h does.
 Result<JobView> AwaitJob(const JobWatch& watch, JobId job, std::optional<Millis> at_most,
                          const std::function<void(const JobView&)>& changed);
 

@@ -17,8 +17,8 @@ enum class BundleLogs { kWith, kWithout };
 Result<TarEntries> MakeBundle(Client& client, const JobView& job, const Redaction& redaction,
                               BundleLogs logs);
 
-// The verdict that a bundle brings with its newest attempt; where it has none, judged from the exit
-// codes and logs in it. kInvalidArgument: it is no bundle.
+// The verdict that a bundle has for its newest attempt or, where it has none, one judged from the
+// exit codes and logs in the bundle. kInvalidArgument: it is no bundle.
 Result<Verdict> VerdictOfBundle(const TarEntries& bundle, const CompiledSignatures& signatures);
 
 }  // namespace launch

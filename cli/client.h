@@ -90,7 +90,7 @@ class Client {
   Result<std::vector<NodeView>> Nodes();
   Result<void> Drain(const DrainCall& call);
   Result<void> NoteProbe(JobId job, const ProbePoint& point);
-  // By place, of a job that tested the network between its nodes.
+  // Stores what the nodes of a job, by place, measured of the network between them.
   Result<void> NoteNetwork(JobId job, const std::vector<NetworkFacts>& facts);
   Result<void> ForgetNode(const NodeId& node);
   Result<void> FenceNode(const NodeId& node);
@@ -98,8 +98,9 @@ class Client {
   Result<TokenMade> CreateToken(const TokenCall& call);
   Result<std::vector<TokenRow>> ListTokens();
   Result<void> RevokeToken(const RevokeCall& call);
-  // Pieces of a copied directory: which of (digest, size) the controller lacks. None: all are there
-  // and durable. At most kMostChunksAsked and kMostChunkBytesPut a call.
+  // Which chunks of a copied directory, as (digest, size), the controller lacks; an empty answer
+  // means that all are there and durable. At most kMostChunksAsked and kMostChunkBytesPut in one
+  // call.
   Result<std::vector<std::string>> MissingChunks(
       const std::vector<std::pair<std::string, std::uint32_t>>& chunks);
   Result<void> PutChunks(const std::vector<std::string>& chunks);
@@ -119,8 +120,8 @@ class Client {
                      const std::function<bool(const EventView&)>& take);
   Result<void> Logs(const LogsCall& call, Millis at_most,
                     const std::function<bool(const LogPiece&)>& take);
-  // As long as there is something to take: kDeadlineExceeded once nothing came for `silence`, or
-  // for up to twice that.
+  // Reads as long as pieces come: kDeadlineExceeded once nothing came for `silence`, or for up to
+  // twice that.
   Result<void> ReadLogs(const LogsCall& call, Millis silence,
                         const std::function<bool(const LogPiece&)>& take);
   // Runs a command beside a rank; `serve` moves its bytes and returns when it is done with them.
@@ -134,7 +135,7 @@ class Client {
 
 // The address that stands beside a certificate (file `address`, written by `launch login`).
 Result<std::string> AddressOfCredentials(const std::string& dir);
-// The cluster of such a directory.
+// The cluster of such a directory of credentials.
 Result<Cluster> ClusterOfCredentials(const std::string& dir);
 
 // Waits this long between tries: `base` doubled per try, with jitter, so that many clients of a

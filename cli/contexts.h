@@ -11,7 +11,7 @@
 
 namespace launch {
 
-// One of `launch context`.
+// One row of `launch context`.
 struct ContextRow {
   std::string name;
   bool known = false;  // false: its controller never answered
@@ -27,7 +27,7 @@ class Contexts {
   // $XDG_CONFIG_HOME/launch, else ~/.config/launch.
   static std::string DefaultDir();
 
-  // kInvalidArgument for what would not be one plain directory name.
+  // Checks the name of a context. kInvalidArgument for what would not be one plain directory name.
   static Result<void> CheckName(const std::string& name);
 
   std::vector<std::string> Names() const;      // sorted
@@ -37,7 +37,8 @@ class Contexts {
   Result<void> Use(const std::string& name);             // kNotFound with the names there are
   Result<void> Forget(const std::string& name);          // the files of this machine only
 
-  // kAlreadyExists where `to` is one already. The current one stays it.
+  // Renames a context; if it is the current one it stays current. kAlreadyExists where `to` is one
+  // already.
   Result<void> Rename(const std::string& from, const std::string& to);
   // Who the certificate there says we are, and of which cluster; absent where it cannot be read.
   std::optional<Identity> Holder(const std::string& name) const;

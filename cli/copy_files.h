@@ -31,7 +31,7 @@ class CopyGuard {
  public:
   CopyGuard();
 
-  // A directory that goes with the program; removed by Forget's caller.
+  // A directory to remove if the program is ended; afterwards Forget's caller removes it.
   void Add(const std::string& path);
   void Forget(const std::string& path);
 
@@ -48,11 +48,12 @@ struct JobPlace {
   Rank rank = 0;
 };
 
-// From beside the rank; where it does not run any more, from the copy of workdir that it ran in. As
-// `cp -r`: into `to` where that is a directory, else as a file or directory of that name.
+// Copies from beside the rank or, where it does not run any more, from the copy of workdir that it
+// ran in. As with `cp -r`: into `to` where that is a directory, else as a file or directory of that
+// name.
 Result<void> CopyFromJob(Client& client, CopyGuard& guard, const JobPlace& place,
                          const std::string& path, const std::string& to);
-// The rank must run. Several only into a directory.
+// Copies to beside the rank, which must run. Several paths only into a directory.
 Result<void> CopyToJob(Client& client, JobId job, Rank rank, const std::vector<std::string>& paths,
                        const std::string& to);
 

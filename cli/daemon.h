@@ -28,7 +28,8 @@ Result<DaemonRecord> StartDaemon(const std::vector<std::string>& argv, const std
 // The record of a pid file whose process still lives; absent when it does not.
 std::optional<DaemonRecord> LiveDaemon(const std::string& pid_file);
 
-// SIGTERM through a pidfd, SIGKILL after `grace`; removes the pid file. Missing is fine.
+// Sends SIGTERM through a pidfd, SIGKILL after `grace`, and removes the pid file. A program that
+// does not run is no error.
 Result<void> StopDaemon(const std::string& pid_file, Millis grace);
 
 struct Finished {
@@ -40,7 +41,8 @@ struct Finished {
 Result<Finished> RunToEnd(const std::vector<std::string>& argv, const std::string& input,
                           Millis deadline);
 
-// A program at work whose stdin or stdout we have; its other streams are ours.
+// A running program with a pipe to its stdin or from its stdout; its other streams are this
+// program's.
 class PipedProgram {
  public:
   enum class End { kStdin, kStdout };

@@ -17,11 +17,11 @@ inline constexpr Millis kDebugLimit{10 * 60 * 1000};
 // debug_plan.h): 10 steps of micro-batch 1, a save every 5, one loader worker.
 JobSpec AsDebugRun(JobSpec spec);
 
-// The job that was made, of an array its first one.
+// The job that was made; of an array its first element.
 JobId FirstJob(const SubmitAnswer& answer);
 
-// What was measured, against the plan and for the full run; `full` is the plan of the job itself.
-// `point` what the hook in its Python saw.
+// What was measured, compared with the plan, and what that means for the full run. `full` is the
+// plan of the job itself, `point` what the hook in its Python saw.
 std::string DebugReport(const JobView& done, const std::optional<Plan>& full,
                         const std::optional<ProbePoint>& point = std::nullopt);
 

@@ -11,7 +11,7 @@
 
 namespace launch {
 
-// Absent = as it was at the last start, or the default at the first.
+// Options of a start. Absent: as at the last start, or the default at the first one.
 struct DevOptions {
   std::optional<int> nodes;
   std::string inventory;  // file; its nodes are reported instead of this machine
@@ -40,7 +40,7 @@ class DevCluster {
   explicit DevCluster(std::string state_dir) : dir_(std::move(state_dir)) {}
   static std::string DefaultDir();
 
-  // How a client reaches it; whether or not it runs.
+  // How a client reaches the cluster, whether or not it runs.
   Cluster AsCluster() const;
   DevStatus Status() const;
 
@@ -63,7 +63,7 @@ class DevCluster {
   Result<void> StartController(const std::function<void(const std::string&)>& say);
   Result<void> StartAgent(const Node& node, Client& client,
                           const std::function<void(const std::string&)>& say);
-  // Nodes of an earlier start that are not among `nodes` any more.
+  // Forgets nodes of an earlier start that are not among `nodes` any more.
   Result<void> ForgetOthers(const std::vector<Node>& nodes, Client& client,
                             const std::function<void(const std::string&)>& say);
   Result<void> AwaitNodes(const std::vector<Node>& nodes, Client& client);

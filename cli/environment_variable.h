@@ -6,7 +6,7 @@
 
 namespace launch {
 
-// Of this process; empty when it is not set.
+// The variable's value in this process; empty when it is not set.
 inline std::string EnvironmentVariable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;

@@ -5,11 +5,11 @@
 
 namespace launch {
 
-// One per rank and stream; lines in order.
+// Use one per rank and stream, with its lines in order.
 class ErrorLines {
  public:
   // True for a line to show: a Python traceback from its first line to the exception and its notes,
-  // and lines with a word of errors.
+  // and lines with a word that reports errors.
   bool Take(std::string_view line);
 
  private:

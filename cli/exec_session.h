@@ -11,9 +11,9 @@ namespace launch {
 // Size of the terminal that `fd` is; absent when it is none.
 std::optional<TerminalSize> TerminalSizeOf(int fd);
 
-// Standard input to the command, its output to ours, until it ends; with `terminal`, ours is raw
-// meanwhile, so that every key reaches the command, and it learns of a new size. Absent: the stream
-// ended before the command did.
+// Passes standard input to the command and its output to ours until it ends. With `terminal` ours
+// is raw meanwhile, so that every key reaches the command, which also learns of a new size. Absent:
+// the stream ended before the command did.
 std::optional<ExecEnd> MoveBytes(ExecStream& stream, bool terminal);
 
 }  // namespace launch

@@ -11,15 +11,15 @@
 
 namespace launch {
 
-// Share of the time between the first start and the end that its steps took, 0 to 1: steps done x
-// seconds per step / (ended - started). Absent where the job printed no progress or never ran. The
-// rest went into starting, evaluation, checkpoints and steps that a retry did again.
+// Share of the time between the job's first start and its end that its steps took, 0 to 1: steps
+// done x seconds per step / (ended - started). Absent where the job printed no progress or never
+// ran. The rest went into starting, evaluation, checkpoints and steps that a retry did again.
 std::optional<double> TrainedShare(const JobView& job);
 
-// GPUs x hours from the first start to the end.
+// The job's GPUs times the hours from its first start to its end.
 double GpuHours(const JobView& job);
 
-// Also of the elements of an array: sw of sw_0, sw_1 ...
+// Whether the job, or the array that it is an element of, has this name: sw for sw_0, sw_1 ...
 bool HasName(const JobView& job, std::string_view name);
 
 Table HistoryTable(const std::vector<JobView>& jobs);

@@ -15,9 +15,9 @@ struct JobArguments {
   std::vector<std::string> env;
   std::vector<std::string> values;  // of the flags that stand for one field each
 
-  // The flags, without the file.
+  // Adds the flags of the job's fields, without the file.
   void AddFlags(CLI::App& verb);
-  // The file as well.
+  // Adds the file and the flags.
   void AddTo(CLI::App& verb);
   Result<ReadJob> Read(const App& app, const std::string& cwd) const;
 };
@@ -30,7 +30,7 @@ struct PreparedJob {
 // Reads the job and what this machine adds to it; notices go to stderr.
 Result<PreparedJob> PrepareJob(const App& app, const JobArguments& arguments);
 
-// 4 when a finding is an error, else 0.
+// Exit code of a verb with these findings: 4 when one is an error, else 0.
 int CodeOfFindings(const std::vector<Finding>& findings);
 
 }  // namespace launch

@@ -8,7 +8,7 @@
 
 namespace launch {
 
-// In order of their ids; at least one. kNotFound when nothing has that name.
+// The jobs of that name in the order of their ids; at least one. kNotFound when there is none.
 Result<std::vector<JobId>> JobsNamed(Client& client, const std::string& name);
 Result<std::vector<JobId>> JobsNamed(Client& client, const std::vector<std::string>& names);
 // Exactly one job: an array is refused with the names of its elements.

@@ -30,8 +30,8 @@ std::string NameFrom(std::string_view text);
 // Splits "key=value"; the key must be a field.
 Result<JobOverride> ParseOverride(std::string_view text);
 
-// `path` as the user wrote it; relative paths inside count from the file's directory, those of
-// overrides from `cwd` (absolute).
+// Reads the job file `path`, as the user wrote it. Relative paths in it are taken from the file's
+// directory, those of overrides from `cwd` (absolute).
 Result<ReadJob> ReadJobFile(const std::string& path, const std::vector<JobOverride>& overrides,
                             const std::string& cwd);
 // The same for a text; `base_dir` absolute.

@@ -11,13 +11,13 @@
 
 namespace launch {
 
-// `attempt` absent: the newest that failed. kFailedPrecondition while nothing of it has failed,
-// kNotFound for an attempt that the job does not have. Reads the logs of at most eight failing
-// ranks, the first failing one first, each bounded by what the nodes keep of it.
+// The verdict of `attempt`; absent: of the newest that failed. kFailedPrecondition while nothing of
+// the job has failed, kNotFound for an attempt that it does not have. Reads the logs of at most
+// eight failing ranks, the first failing one first, each bounded by what the nodes keep of it.
 Result<Verdict> VerdictOfJob(Client& client, const JobView& job, std::optional<Attempt> attempt);
 
-// Of a job that was refused before its ranks started: its first error, the others as evidence.
-// Absent: no finding is an error.
+// The verdict of a job that was refused before its ranks started: the first error, with the others
+// as evidence. Absent: no finding is an error.
 std::optional<Verdict> VerdictOfFindings(const std::vector<Finding>& findings);
 
 // Fills the verdict of the newest attempt of a job that did not end well where none is recorded,

@@ -11,7 +11,7 @@ namespace launch {
 nlohmann::ordered_json JsonOf(const GpuDevice& gpu);
 nlohmann::ordered_json JsonOf(const RuntimeFacts& runtime);
 nlohmann::ordered_json JsonOf(const NetworkAddress& address);
-// Of the node beside its GPUs, interpreters and addresses: host, limits, adapters, tools.
+// What the node has besides GPUs, interpreters and addresses: host, limits, adapters, tools.
 nlohmann::ordered_json JsonOfHost(const NodeInventory& node);
 
 }  // namespace launch

@@ -7,8 +7,8 @@
 
 namespace launch {
 
-// While it lives, SIGINT writes the note and ends the program with kInterrupted; an ignored SIGINT
-// stays ignored. One at a time.
+// While a LeaveNote lives, SIGINT writes the note and ends the program with kInterrupted; an
+// ignored SIGINT stays ignored. At most one lives at a time.
 class LeaveNote {
  public:
   explicit LeaveNote(const std::string& note);

@@ -17,7 +17,7 @@ namespace launch {
 // What a terminal may see of a rank's line: tabs and, with `colour`, colour sequences; every other
 // control character and escape sequence is dropped.
 std::string CleanLine(std::string_view line, bool colour);
-// The same of each line of a text.
+// CleanLine for each line of a text.
 std::string CleanText(std::string_view text, bool colour);
 
 struct RankLine {

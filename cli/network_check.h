@@ -16,13 +16,14 @@ namespace launch {
 // common/network_answer.h in place of `run`.
 JobSpec AsNetworkTest(JobSpec spec, const std::vector<NodeId>& nodes);
 
-// Runs it and judges what every node said. kFailedPrecondition: no node had an answer, with the
-// last lines of output.
+// Runs the job that AsNetworkTest made and judges what every node said. kFailedPrecondition: no
+// node had an answer; the last lines of output come with it.
 Result<PreflightReport> RunNetworkCheck(const App& app, Client& client, const SubmitCall& job,
                                         const std::vector<NodeView>& nodes);
 
-// The all-reduce by NCCL over one GPU of each node, as a start at the level full does it: `job` is
-// what AsNetworkTest made. Lines and findings; one line with the reason where it could not be run.
+// Runs an all-reduce by NCCL over one GPU of each node, as a start with `preflight: full` does.
+// `job` is what AsNetworkTest made. Where it could not be run, the report has one line with the
+// reason.
 PreflightReport RunNcclCheck(const App& app, Client& client, const SubmitCall& job);
 
 // The first of the nodes, by name, that has no GPU free now; absent: all have one.

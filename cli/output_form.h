@@ -14,7 +14,7 @@ struct OutputForm {
   std::vector<std::string> columns;  // of custom=, and csv=; empty: all
 };
 
-// "custom=" stands for custom with its columns.
+// The forms that -o takes; "custom=" stands for custom with its columns.
 const std::vector<std::string>& OutputForms();
 
 // "wide", "csv", "csv=ID,ST", "custom=ID,NAME".

@@ -13,7 +13,8 @@
 
 namespace launch {
 
-// Of stderr, so that stdout stays the answer. The last picture is left standing. Thread-safe.
+// Paints on stderr, so that stdout stays the answer, and leaves the last picture standing.
+// Thread-safe.
 class ProgressScreen {
  public:
   // Whether stderr is a terminal that can be painted on.

@@ -20,16 +20,19 @@ struct ShownEnvironment {
   NodeId node;
   bool of_node = false;  // read from the rank's process; otherwise planned
   std::map<std::string, std::string> set;
-  // Not shown, or not known before the node sets them: name and why. Sorted by name.
+  // Variables that are not shown, or not known before the node sets them: name and why. Sorted by
+  // name.
   std::map<std::string, std::string> open;
   std::vector<std::string> notes;
   friend bool operator==(const ShownEnvironment&, const ShownEnvironment&) = default;
 };
 
-// kInvalidArgument for a rank that the job does not have, kNotFound while there is no plan.
+// The environment of the rank by the plan. kInvalidArgument for a rank that the job does not have,
+// kNotFound while there is no plan.
 Result<ShownEnvironment> PlannedEnvironment(const JobView& job, Rank rank);
 
-// The variables of `environ`, NAME=VALUE each ended by a zero byte; of the job's secrets the names.
+// The variables of `environ`, NAME=VALUE each ended by a zero byte; of the job's
+// secrets only the names.
 ShownEnvironment EnvironmentOfNode(ShownEnvironment planned, const JobView& job,
                                    std::string_view environ);
 

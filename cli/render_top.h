@@ -1,4 +1,4 @@
-// One picture of a cluster: its GPUs and its jobs, as `launch top` shows them again and again.
+// One screen of `launch top`: the GPUs and jobs of a cluster.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct TopFacts {
   std::string trouble;                 // why the facts are old; empty: they are not
 };
 
-// Lines without their ends: a head, the GPUs, the jobs, running ones first.
+// The lines of a screen, without line ends: a head, the GPUs, the jobs, running ones first.
 std::vector<std::string> TopLines(const TopFacts& facts, const Screen& screen);
 
 // What fits on `rows` lines of a terminal, `from` lines down; the head stays. `from` is kept within

@@ -8,7 +8,7 @@
 
 namespace launch {
 
-// How much of the word is `NAME=`; 0 when it does not begin so.
+// Length of the `NAME=` at the start of the word; 0: it does not begin so.
 std::size_t AssignedName(std::string_view word);
 
 // Words as one line that bash reads back.

@@ -8,9 +8,9 @@
 
 namespace launch {
 
-// While one lives, SIGINT, SIGTERM and SIGHUP do not end the program; with the last one they do,
-// if one came. Programs that were started meanwhile get them as ever. Signals that somebody else
-// takes or ignores stay theirs. Of the main thread.
+// While a SignalHold lives, SIGINT, SIGTERM and SIGHUP do not end the program; if one came, it does
+// when the last SignalHold goes. Programs started meanwhile get signals as usual. Signals that are
+// handled or ignored already stay so. For the main thread only.
 class SignalHold {
  public:
   static std::shared_ptr<SignalHold> Begin();

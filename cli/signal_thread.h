@@ -9,8 +9,8 @@
 namespace launch {
 
 // Blocks the signals for good and calls `on_signal` with each that comes, one after another. Made
-// before the first other thread, which inherits them blocked. Of an ignored signal none comes:
-// under nohup the terminal's end is no end.
+// before the first other thread, which inherits them blocked. An ignored signal stays
+// ignored: under nohup the program outlives its terminal.
 class SignalThread {
  public:
   SignalThread(std::initializer_list<int> signals, std::function<void(int)> on_signal);

@@ -19,8 +19,8 @@ class SilenceGuard {
   SilenceGuard& operator=(const SilenceGuard&) = delete;
   ~SilenceGuard();
 
-  // From any thread. What is heard is used between the two, for as long as that takes: a pager may
-  // read nothing for hours.
+  // Heard() is called when something arrives, Listen() when it is used up and more is awaited; how
+  // long that takes does not count: a pager may read nothing for hours. From any thread.
   void Heard();
   void Listen();
   bool fired() const;

@@ -7,16 +7,18 @@
 
 namespace launch {
 
-// The job as one that ends where its ranks would be started.
+// The job as a check: it ends where its ranks would be started.
 JobSpec AsStartCheck(JobSpec spec);
 
-// `known` with what the start found: newer about the same thing on the same node.
+// `known` with what the start found, which replaces older findings about the same thing on the same
+// node.
 PreflightReport WithFound(PreflightReport known, const std::vector<Finding>& found);
 
-// All that the newest start of a job looked at, as its events tell, with what stands against it.
+// Everything that the newest start of a job checked, as its events tell, with the findings.
 Result<PreflightReport> ReportOfStart(Client& client, const JobView& job);
 
-// Submits that job, waits for it, and returns what is known after it. The nodes must be free.
+// Submits AsStartCheck of the job, waits for it, and returns what is known afterwards. The nodes
+// must be free.
 Result<PreflightReport> CheckAtStart(const App& app, Client& client, PreparedJob job,
                                      PreflightReport known);
 

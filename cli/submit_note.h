@@ -7,16 +7,17 @@
 
 namespace launch {
 
-// Warnings and errors, with -v notices too.
+// Prints warnings and errors, and with -v notices too.
 void NoteFindings(const App& app, std::vector<Finding> findings);
 
-// What was decided, when it starts, and the three next commands.
+// Prints what was decided, when the job starts, and three commands for what comes next.
 void NoteDecision(const App& app, Client& client, const SubmitAnswer& answer);
 
-// Of a job that failed: its verdict, which it fills, in one line, and how to read all of it.
+// Fills in the verdict of a job that failed and prints it in one line, with how to read all of it.
 void NoteFailure(const App& app, Client& client, JobView& view);
 
-// The refusal of Submit: by findings the table or document of them, which is sent for.
+// Reports that Submit was refused; if by findings, asks for them and prints their table or
+// document.
 Result<int> RefuseSubmit(const App& app, Client& client, const PlanCall& call, const Error& error);
 
 }  // namespace launch

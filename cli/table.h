@@ -18,8 +18,8 @@ struct Table {
   std::vector<std::vector<std::string>> rows;  // as many cells as columns
 };
 
-// `width` 0 = unlimited (a pipe). Elastic columns give way, widest first, down to 8 characters;
-// trailing blanks are not written.
+// The table as text. `width` 0 = unlimited (a pipe). Elastic columns give way, widest first, down
+// to 8 characters; trailing blanks are not written.
 std::string FormatTable(const Table& table, int width);
 
 // Characters a terminal shows for UTF-8 text without wide or combining characters.

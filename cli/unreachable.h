@@ -10,14 +10,14 @@ namespace launch {
 // gRPC has one code for a silent host and for a failed handshake; its text tells them apart.
 Error ExplainUnreachable(Error error);
 
-// Nobody answered: whether the call had an effect is in general unknown.
+// Whether nobody answered, so that it is in general unknown whether the call had an effect.
 bool IsUnanswered(const Error& error);
-// Not so only when no connection came about.
+// Whether the call may have reached the controller: false only when no connection came about.
 bool MayHaveArrived(const Error& error);
 
-// Of a submit of which some try may have arrived.
+// The error of a submit of which some try may have arrived: it says that the outcome is unknown.
 Error OutcomeUnknown(Error error);
-// The same with the key under which it is repeated, where nobody answered.
+// The error with the idempotency key under which to repeat the submit, where nobody answered.
 Error WithKey(Error error, const std::string& key);
 
 enum class Repeat {
@@ -25,7 +25,8 @@ enum class Repeat {
   kUnsent,      // anything else
 };
 
-// Up to `tries` times until it is answered, `pause(n)` after the n-th one from 0.
+// Calls up to `tries` times until there is an answer, with `pause(n)` after the n-th try, counted
+// from 0.
 template <class Pause, class Call>
 auto Again(int tries, const Pause& pause, const Call& call, Repeat which = Repeat::kUnanswered) {
   for (int attempt = 0;; ++attempt) {

@@ -6,8 +6,8 @@
 
 namespace launch {
 
-// What ended it in the queue; kFailedPrecondition, with what to ask instead, where nothing of it
-// has failed.
+// What ended the job while it was queued. kFailedPrecondition, with what to ask instead, where
+// nothing of it has failed.
 Result<Verdict> VerdictOfUnstarted(const JobView& job);
 
 }  // namespace launch

@@ -39,8 +39,9 @@ std::string WhyMegatronIncomplete(CheckpointSearch& search, const std::filesyste
 // What NeMo says of a checkpoint that it has not written to its end, or has begun to remove.
 std::string WhyMarkedUnfinished(const std::filesystem::path& checkpoint);
 
-// Marks incomplete checkpoints: one that lacks a part which others of the same format have was cut
-// off; one of more ranks of the model than the job has ranks was made by another job.
+// Marks as incomplete each checkpoint that lacks a part which another one of the same format has:
+// it was cut off. One of more ranks of the model than the job has ranks is no measure for others,
+// for another job made it.
 void AskForPartsOfOthers(const CheckpointSearch& search, int world,
                          std::vector<CheckpointFound>& all);
 

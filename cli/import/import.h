@@ -45,7 +45,7 @@ class JobFileDraft {
 // Every use of the variable `from`, as a whole name, becomes one of `to`.
 void RenameVariable(std::string& text, std::string_view from, std::string_view to);
 
-// It has words of SkyPilot's and no field of ours that SkyPilot has not.
+// Whether the document has words of SkyPilot's and no field of a job file that SkyPilot lacks.
 bool IsSkyPilotTask(const YamlNode& root);
 bool IsSlurmScript(std::string_view text);
 Result<Imported> ImportSlurm(std::string_view text, const std::string& path);

@@ -5,8 +5,9 @@
 
 namespace launch {
 
-// It calls Python, and neither a launcher, which counts processes itself, nor another script, which
-// may call one. Here such a text starts once per GPU unless procs_per_node says otherwise.
+// Whether the text calls Python, and neither a launcher, which counts processes itself, nor another
+// script, which may call one. In a job file such a text starts once per GPU unless procs_per_node
+// says otherwise.
 bool CallsPythonAlone(std::string_view run);
 
 }  // namespace launch

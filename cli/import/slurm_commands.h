@@ -20,8 +20,8 @@ struct SrunUse {
   PyxisOptions container;
 };
 
-// Without srun in front of commands and without the search for a master. What stays and works
-// nowhere else than under Slurm is told with its line.
+// The script's commands without srun in front of them and without the search for a master. What is
+// left and works only under Slurm is noted with its line.
 std::string SlurmCommands(const SlurmScript& script, SrunUse& srun, JobFileDraft& draft);
 
 // Variables of Slurm whose value the file itself says: SLURM_CPUS_PER_TASK.
@@ -32,8 +32,8 @@ using SlurmNumbers = std::map<std::string, std::int64_t>;
 std::string WithOurNames(const SlurmScript& script, std::string run, std::int64_t tasks_per_node,
                          const SlurmNumbers& numbers, const SrunUse& srun, JobFileDraft& draft);
 
-// Those of them that are written out: where a launcher is called the GPUs of a node are not, for
-// NPROC_PER_NODE is there then and follows the job.
+// The numbers that are written into the text in place of their variables. Where a launcher is
+// called that of GPUs per node is not: NPROC_PER_NODE is there then and follows the job.
 SlurmNumbers WrittenOut(const SlurmNumbers& numbers, bool launcher);
 
 // Our variable with the value of Slurm's `name`; empty: there is none. `by_node`: each node has one

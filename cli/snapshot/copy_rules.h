@@ -22,13 +22,13 @@ class CopyRules {
     kYes,
   };
 
-  // Those of the working directory itself. Reads, where it lies in a repository, the index by git,
-  // the user's own excludes, those of the repository, and .gitignore from its root down. A
+  // The rules of the working directory itself. Reads, where it lies in a repository, the index by
+  // git, the user's own excludes, those of the repository, and .gitignore from its root down. A
   // directory that these ignore altogether is wanted all the same: then they do not count.
   static CopyRules Around(const std::string& directory);
 
-  // Those of the directory `path` in it, of which `take` was said. A repository in it begins anew,
-  // as git does it.
+  // The rules of the directory `path` in this one, for which the walk said `take`. A repository in
+  // it has rules of its own, as for git.
   CopyRules Below(const std::string& path, Take take) const;
 
   Take Of(const std::string& path, bool is_directory) const;

@@ -14,10 +14,10 @@ struct GitRepository {
   std::string commit;            // empty = none yet
 };
 
-// The one whose working tree begins here.
+// The repository whose working tree has `root` as its top.
 std::optional<GitRepository> GitRepositoryAt(const std::filesystem::path& root);
 
-// The one whose working tree `directory` lies in.
+// The repository whose working tree `directory` lies in.
 std::optional<GitRepository> GitRepositoryAround(const std::filesystem::path& directory);
 
 }  // namespace launch

@@ -35,10 +35,11 @@ struct WorkdirCopy {
   std::string unsure_why;                     // what kept us from asking git
 };
 
-// Without .git and without what .gitignore (but for what git tracks) and .launchignore leave out,
-// read as copy_rules.h says. Links are copied as links; one with the absolute path of something in
-// the directory becomes a relative one. kConflict for a file that changes while it is read. Over a
-// limit: kResourceExhausted with the largest of what lies in it, before anything is hashed.
+// The copy of `directory`, without .git and what .launchignore and .gitignore (except for what git
+// tracks) leave out, read as copy_rules.h says. Links are copied as links; one with the absolute
+// path of something in the directory becomes a relative one. kConflict for a file that changes
+// while it is read. Over a limit: kResourceExhausted with the largest of what lies in it, before
+// anything is hashed.
 Result<WorkdirCopy> CopyWorkdir(const std::string& directory, const CopyLimits& limits);
 
 // The bytes of a chunk; kConflict when the file is no longer what was hashed.

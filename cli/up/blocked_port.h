@@ -12,8 +12,8 @@
 
 namespace launch::up {
 
-// Of an agent that runs and did not report within `waited`. `address` is HOST:PORT of the
-// controller.
+// The error for an agent that runs and did not report within `waited`. `address` is HOST:PORT of
+// the controller.
 Error WhyNotHeard(Remote& remote, const HostFacts& facts, const std::string& host,
                   const std::string& address, Millis waited);
 

@@ -26,9 +26,9 @@ struct UpOptions {
   bool dry_run = false;
   bool in_turn = false;  // one host after another, as an upgrade does
   SshOptions ssh;
-  // Before the first controller of the cluster is made on the head.
+  // Called before the cluster's first controller is made on the head.
   std::function<Result<void>()> founding;
-  // One line per step of a host; called from several threads, as is the next.
+  // Gets one line per step of a host. This one and the next are called from several threads.
   std::function<void(const std::string& host, const std::string& step)> say;
   ProgressSink progress;
 };
@@ -48,10 +48,10 @@ struct BroughtUp {
   std::vector<HostResult> hosts;  // in order
   bool controller = false;        // false: the head's error says why; the others were looked at
 };
-// A head that ssh does not reach is one bad host like any other where its controller answers.
-// Two that lead to one machine are told before anything is done on any, but not with `in_turn`.
-// With `in_turn` the hosts after the first node that failed are left as they are,
-// with an error that says so; ranks and their supervisors outlive it.
+// Brings up the cluster on all hosts. A head that ssh does not reach is one bad host like any other
+// where its controller answers. Two hosts that lead to one machine are refused before anything is
+// done on any, but not with `in_turn`. With `in_turn` the hosts after the first node that failed
+// are left as they are, with an error that says so. Ranks and their supervisors live on.
 BroughtUp BringUp(const HostSet& set, const UpOptions& options, Contexts& contexts);
 
 // The controller alone, for nodes that come by another way than ssh.
@@ -65,14 +65,14 @@ struct Ending {
   std::string authority;  // SHA-256 of the cluster's CA; empty: it has none yet
   bool purge = false;     // programs and state go too, where no supervisor lives
   bool leaves = false;    // its identity goes too: another cluster may have the machine
-  // Of a cluster that nobody here knows: of that which the machines call `cluster`, but not of one
-  // that is known here as `context`, and whose controller answers.
+  // The cluster is not known here: take down what the machines call `cluster`, unless that is known
+  // here as `context` and its controller answers.
   bool of_anybody = false;
   std::string cluster;
   std::function<bool(const std::string& context)> answers;
 };
-// Ends agents, then the controller. A host of another cluster is left as it is, and one that is
-// another node, or the head under another name.
+// Ends agents, then the controller. A host is left as it is if it belongs to another cluster, is
+// another node, or is the head under another name.
 std::vector<HostResult> TakeDown(const HostSet& set, const UpOptions& options,
                                  const Ending& ending);
 

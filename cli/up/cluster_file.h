@@ -22,8 +22,8 @@ Result<void> RemoveClusterFile(const Contexts& contexts, const std::string& clus
 // Clusters for which an `up` was begun from here, even if their controller never answered; sorted.
 std::vector<std::string> ClustersWithHosts(const Contexts& contexts);
 
-// Held by a verb that changes what is on the hosts of a cluster: of two at once each would forget
-// what the other did. kConflict when another program holds it.
+// Takes the lock that a verb holds while it changes what is on the hosts of a cluster: of two at
+// once each would forget what the other did. kConflict when another program holds it.
 Result<UniqueFd> LockCluster(const Contexts& contexts, const std::string& cluster);
 
 }  // namespace launch::up

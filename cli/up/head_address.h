@@ -9,7 +9,8 @@ namespace launch::up {
 
 enum class Families { kV4, kOnlyV6 };  // kV4: and perhaps IPv6 too
 
-// kUnavailable with the remedy where this machine finds no address for the name.
+// The address families of the name. kUnavailable, with the remedy, where this machine finds no
+// address for it.
 Result<Families> MustResolve(const std::string& address);
 
 // "gpu01:7470", "[fd00::1]:7470".

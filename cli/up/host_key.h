@@ -13,7 +13,7 @@ namespace launch::up {
 
 // "ana@gpu01:2222", as messages name it.
 std::string NameOf(const Host& host);
-// What a person types to see the same.
+// The ssh command that a person types to see the same.
 std::string ByHand(const Host& host, const SshOptions& options);
 
 // Asks about a key that is not known, and writes it down. kPermissionDenied where nobody accepts

@@ -12,7 +12,7 @@
 
 namespace launch::up {
 
-// Asks the probe and judges nothing.
+// Runs the probe on the host and judges nothing.
 Result<HostFacts> Probe(Remote& remote);
 
 enum class Started { kRunning, kStarted };  // kRunning: it ran already, from this release
@@ -32,8 +32,8 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
                                        const std::string& cluster, int port, Families families,
                                        const std::string& settings);
 
-// `token` goes over stdin, so that no process list shows it. `again`: the cluster knows the node,
-// and its certificate is replaced.
+// Makes the host a node of the cluster. `token` goes over stdin, so that no process list shows it.
+// `again`: the cluster knows the node, and its certificate is replaced.
 Result<void> Join(Remote& remote, const HostFacts& facts, const std::string& token, bool again);
 Result<Started> StartAgent(Remote& remote, const HostFacts& facts, const std::string& settings);
 
@@ -41,8 +41,8 @@ struct Removal {
   bool purge = false;   // programs and all state go too, never a directory that is not ours
   bool leaves = false;  // the agent's identity goes
 };
-// Ends agent and controller; ranks that still run are the agent's to stop before.
-// kFailedPrecondition, and nothing changed, where ranks live that `purge` would leave behind.
+// Ends agent and controller; to stop ranks that still run is the agent's task before that.
+// kFailedPrecondition, with nothing changed, where ranks live that `purge` would leave behind.
 Result<void> Remove(Remote& remote, const HostFacts& facts, const Removal& removal);
 
 // The cluster whose controller lives on the host; empty = none.

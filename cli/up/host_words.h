@@ -15,17 +15,17 @@ Result<int> ReadPort(std::string_view text);
 // Letters, digits and ".-_": what a node name, an ssh host and a path can all be.
 Result<void> CheckHostName(const std::string& name);
 
-// A name, or an address of IPv4 or IPv6, that one also in brackets.
+// A name, an IPv4 address, or an IPv6 address, which may be in brackets.
 Result<std::string> ReadAddress(const std::string& text);
 
-// Of a name on the other machine, as OpenSSH takes it: also LAB\ana and ana@lab.
+// Checks the name of a user on the other machine, as OpenSSH takes it: also LAB\ana and ana@lab.
 Result<void> CheckUser(const std::string& user);
 
 // Splits a hostlist at the commas outside brackets.
 std::vector<std::string> HostParts(std::string_view text);
 
-// "ana@gpu[01-02]:2222,[fd00::9]" behind `hosts`. A host of which only an IPv6 address is known is
-// called like it, with '-' for ':'.
+// Appends "ana@gpu[01-02]:2222,[fd00::9]" to `hosts`. A host of which only an IPv6 address is known
+// is called like it, with '-' for ':'.
 Result<void> AppendHosts(std::string_view text, std::vector<Host>& hosts);
 
 }  // namespace launch::up

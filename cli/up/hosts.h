@@ -50,10 +50,10 @@ struct HostSet {
 // '#' begins a comment. kInvalidArgument with file and line.
 Result<HostSet> ReadHosts(std::string_view text, const std::string& file);
 
-// "gpu[01-16],ana@10.0.0.7:2222".
+// Reads a hostlist: "gpu[01-16],ana@10.0.0.7:2222".
 Result<HostSet> ReadHostlist(std::string_view text);
 
-// The rules of a set, for one that flags changed: some host, each once, the head among them.
+// Checks a set that flags changed: it has hosts, each once, and the head is among them.
 Result<HostSet> CheckHosts(HostSet set, const std::string& file);
 
 // `set` with a head: that of the cluster as it is `known`, which joins the hosts if it is not among
@@ -61,7 +61,7 @@ Result<HostSet> CheckHosts(HostSet set, const std::string& file);
 // the known one.
 Result<HostSet> WithHead(HostSet set, const HostSet& known);
 
-// nullptr: none of that name.
+// The host of that name; nullptr: there is none.
 const Host* HostNamed(const HostSet& set, const std::string& name);
 
 // The YAML that ReadHosts reads back to an equal value, and `known` with what `more` adds or

@@ -10,7 +10,8 @@
 
 namespace launch::up {
 
-// kFailedPrecondition where the machine's certificate is that of another node.
+// Checks that the machine may be this node: kFailedPrecondition where its certificate is another
+// node's.
 Result<void> MustBeNode(const Host& host, const HostFacts& facts);
 // kFailedPrecondition that names the cluster whose agent or controller is on it, and the way to
 // end that one.
@@ -21,7 +22,7 @@ Unexpected BelongsToAnother(const Host& host, const HostFacts& facts, const UpOp
 Result<void> MustBeEnded(HostResult& result, const HostSet& set, const UpOptions& options,
                          const Ending& ending);
 
-// "the node gpu1 of cluster lab"; empty: nobody's.
+// Whose machine it is: "the node gpu1 of cluster lab"; empty: nobody's.
 std::string WhatIsThere(const HostFacts& facts);
 
 }  // namespace launch::up

@@ -42,7 +42,7 @@ class Releases {
   std::map<std::pair<std::string, bool>, Release> found_ LAUNCH_GUARDED_BY(mutex_);
 };
 
-// Its bytes. kFailedPrecondition when the file is another by now.
+// The program's bytes. kFailedPrecondition when the file has changed since it was hashed.
 Result<std::string> ReadProgram(const Program& program);
 
 }  // namespace launch::up

@@ -17,7 +17,7 @@ struct RemoteAnswer {
   std::string errors;  // stderr, at most 64 KiB
 };
 
-// Bytes of the input that are on their way, each time more of them.
+// Called with the number of input bytes sent so far, each time that grows.
 using SentBytes = std::function<void(std::uint64_t)>;
 
 class Remote {
@@ -35,7 +35,8 @@ class Remote {
 // The end of what a command said, for a message.
 std::string LastWords(std::string_view text);
 
-// kFailedPrecondition with the command's own words where it failed; `what` says what it was for.
+// Checks that the command succeeded: kFailedPrecondition, with the command's own words, where it
+// did not. `what` says what it was for.
 Result<void> MustBeDone(const RemoteAnswer& answer, const std::string& what);
 Result<RemoteAnswer> Must(Remote& remote, const std::string& command, std::string_view input,
                           Millis deadline, const std::string& what);

@@ -245,7 +245,8 @@ struct GpuRecord {
   std::string why;
   Key key;
   WallTime since{};
-  // Boot of the node when it said so, as in AllocRecord; empty: recorded by an older controller.
+  // The node's boot, and the installation and control groups of its agent, when it said so, as in
+  // AllocRecord; empty: recorded by an older controller.
   std::string boot_id;
   std::string install_id;
   std::string cgroups;

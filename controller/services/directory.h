@@ -40,12 +40,13 @@ class Directory {
 
   bool IsOperator(const UserName& user) const LAUNCH_EXCLUDES(mutex_);
   std::optional<std::string> WhyDenied(const std::string& serial) const LAUNCH_EXCLUDES(mutex_);
-  // Does the record, not noted yet, shut its user out anew?
+  // Whether the record, which is not noted yet, shuts its user out anew.
   bool ShutsOut(const UserRecord& user) const LAUNCH_EXCLUDES(mutex_);
-  // The same as of the serial, and what was signed before its user was shut out.
+  // Why the certificate is refused: its serial is revoked, or it was signed before its user was
+  // shut out.
   std::optional<std::string> WhyDenied(const CertificateFacts& facts) const LAUNCH_EXCLUDES(mutex_);
   std::optional<UserName> OwnerOf(JobId job) const LAUNCH_EXCLUDES(mutex_);
-  // Absent unless the node has an allocation of the job that is not released.
+  // The job's owner; absent unless the node has an allocation of the job that is not released.
   std::optional<UserName> OwnerFor(const NodeId& node, JobId job) const LAUNCH_EXCLUDES(mutex_);
   // Copied directories of jobs that are not done, or ended less than kCopyKept ago: those can be
   // queued again.

@@ -35,7 +35,8 @@ class Doorkeeper {
 
   // A connection from `peer` was accepted: false = close it.
   bool LetIn(const sockaddr_storage& peer, BootTime now) LAUNCH_EXCLUDES(mutex_);
-  // It showed a certificate of this cluster. `peer` as gRPC names it: "ipv4:10.0.0.1:5000".
+  // The connection showed a certificate of this cluster. `peer` as gRPC names it:
+  // "ipv4:10.0.0.1:5000".
   void Proved(std::string_view peer) LAUNCH_EXCLUDES(mutex_);
   bool MayJoin(const std::string& serial, BootTime now) LAUNCH_EXCLUDES(mutex_);
 

@@ -30,7 +30,7 @@ class ExecSession {
  public:
   // Reads the user's first message into `incoming`; whoever made the reactor looks at it.
   void BeginUser(ExecUserReactor* user, launch::v1::ExecRequest* incoming) LAUNCH_EXCLUDES(mutex_);
-  // The core said which node was asked. `command` is the first that it is told.
+  // The core said which node was asked. `command` is the first message for it.
   void Expect(const NodeId& node, launch::v1::ExecInput command) LAUNCH_EXCLUDES(mutex_);
   void FromUser(launch::v1::ExecInput message) LAUNCH_EXCLUDES(mutex_);
   void UserWritten(bool ok) LAUNCH_EXCLUDES(mutex_);

@@ -66,7 +66,7 @@ class Outbox {
     return closing_.has_value();
   }
 
-  // From the reactor.
+  // To be called by the reactor.
   void OnWriteDone(bool ok) {
     {
       const MutexLock lock(mutex_);

@@ -42,7 +42,7 @@ class Requests {
   }
 
   void Complete(RequestId id, Result<ReplyBody> body) LAUNCH_EXCLUDES(mutex_);
-  // Of a stop: everybody who waits is told, and whoever comes later.
+  // For the controller's stop: gives `error` to all who wait and to whoever comes later.
   void Refuse(const Error& error) LAUNCH_EXCLUDES(mutex_);
 
  private:
@@ -50,7 +50,7 @@ class Requests {
     std::string caller;
     Done done;
   };
-  // Id 0: refused, and `done` was told.
+  // Opens a request. Id 0: it was refused, and `done` was called with the error.
   RequestId Open(const std::string& caller, Done done) LAUNCH_EXCLUDES(mutex_);
 
   Mailbox<Event>& mailbox_;

@@ -17,7 +17,7 @@ class WatchHub {
  public:
   static constexpr std::size_t kPerUser = 64;
 
-  // 0 when this user has too many already.
+  // Adds a stream and returns its number; 0 when this user has too many already.
   std::uint64_t Add(const UserName& user, std::function<void()> wake) {
     const MutexLock lock(mutex_);
     std::size_t of_user = 0;
