@@ -34,7 +34,7 @@ OomNumbers ReadOomNumbers(std::string_view text);
 OomKind ClassifyOom(const OomNumbers& numbers);
 
 enum class OomPhase { kUnknown, kStart, kForward, kBackward, kOptimizer, kEvaluation, kLoad };
-// From the frames of a traceback in front of the message.
+// The phase of training, by the frames of the traceback in front of the message.
 OomPhase PhaseOfOom(std::string_view frames);
 std::string_view ToString(OomPhase phase);
 

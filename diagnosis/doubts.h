@@ -10,28 +10,29 @@
 
 namespace launch {
 
-// Ranks whose collectives of the same number differ wait for each other for ever. torch's
-// ProcessGroupNCCL.cpp prints both collectives with the timeout.
+// Names the mismatch: ranks whose collectives of the same number differ wait for each other for
+// ever. torch's ProcessGroupNCCL.cpp prints both collectives with the timeout.
 void TellMismatch(std::vector<Suspect>& suspects);
 
-// Which rank a collective that timed out waited for, where the log tells: torch's report on the
-// desynchronisation, how far each rank's watchdog saw it come, or one rank of those in the log
+// Names the rank that a collective which timed out waited for, where the log tells: torch's report
+// on the desynchronisation, how far each rank's watchdog saw it come, or one rank of those in the
+// log
 // (`seen`) that alone did not time out.
 void TellLate(std::vector<Suspect>& suspects, const std::set<Rank>& seen);
-// The same of whole ranks: all waited but one, which was still running.
+// The same from the verdicts of whole ranks: all waited but one, which was still running.
 void TellLate(std::vector<Verdict>& verdicts);
 
-// What an out-of-memory message calls other processes is another rank of the job, where each of two
-// ranks holds what the other one misses: both sit on one GPU.
+// Names a GPU that two ranks of the job share: each holds what the other one's out-of-memory
+// message says that other processes have.
 void TellSharedGpu(std::vector<Suspect>& suspects);
 void TellSharedGpu(std::vector<Verdict>& verdicts);  // each of one rank, with its node
 
-// Where the driver saw nothing: a rank prints what it likes, old lines of the kernel too. What CUDA
-// itself returned to it stands.
+// Doubts faults of the hardware that only the log tells of, where the driver saw nothing: a rank
+// prints what it likes, old lines of the kernel too. What CUDA itself returned to the rank stands.
 void DoubtHardware(std::vector<Suspect>& suspects, const NodeEvidence& node);
 
-// Where we know that the process ended by itself: what its log says of a scheduler is not about
-// this end, however sure the scheduler was of another one.
+// Doubts what the log says of a scheduler, where we know that the process ended by itself: that is
+// not about this end, however sure the scheduler was of another one.
 void DoubtScheduler(std::vector<Suspect>& suspects);
 
 // A rank that prints the kernel's lines and then ends with an error of its own code (a missing key,

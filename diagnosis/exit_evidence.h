@@ -53,8 +53,8 @@ std::vector<FailedRank> WorthReading(std::vector<FailedRank> ranks, std::optiona
 Verdict JudgeRank(const LogEvidence& log, const FailedRank& rank,
                   const CompiledSignatures& signatures);
 
-// "rank 3 on gpu01: signal 9 (SIGKILL)", "0.4 s later rank 0 on gpu02: exit 1": the order of their
-// ends, for those whose times can be compared.
+// "rank 3 on gpu01: signal 9 (SIGKILL)", "0.4 s later rank 0 on gpu02: exit 1": the ranks in
+// the order of their ends, as far as these times can be compared.
 std::vector<std::string> TimeLine(const std::vector<FailedRank>& ranks);
 
 // Whether PyTorch's allocator is told so by either of its variables.

@@ -16,12 +16,13 @@ struct FlightOfRank {
   friend bool operator==(const FlightOfRank&, const FlightOfRank&) = default;
 };
 
-// Of a line that FlightLine wrote; nothing for any other.
+// Reads a line that FlightLine wrote; absent for any other.
 std::optional<FlightOfRank> ReadFlightLine(const std::string& line);
 
-// Where a collective timed out, and the lines among the evidence show it: the rank that never came
-// to the collective in which others wait, or two ranks that wait in different calls of the same
-// number. Only of the group of all ranks: numbers of other groups are not those of one group.
+// Where a collective timed out and the flight recorder's lines among the evidence show it, names
+// the rank that never came to the collective in which others wait, or two ranks that wait in
+// different calls of the same number. Only for the group of all ranks: equal numbers of other
+// groups need not belong to one group.
 void TellFlight(std::vector<Verdict>& verdicts);
 
 }  // namespace launch

@@ -5,18 +5,20 @@
 
 namespace launch {
 
-// "..., skipping", "falling back to ...": whatever stands in the line, or in the traceback right
-// beside it, ended nothing.
+// Whether the text says that the program goes on ("..., skipping", "falling back to ..."): then
+// whatever the line, or the traceback right beside it, reports ended nothing.
 bool SaysItGoesOn(std::string_view text);
 
-// "starting from scratch", "using the cached ...": about what the program does next, which may be
-// what fails.
+// Whether the text announces what the program does next ("starting from scratch", "using the cached
+// ..."), which may be what fails.
 bool AnnouncesNext(std::string_view text);
 
-// "KeyError", "my.pkg.Failed": a dotted name whose last part has a capital and a small letter.
+// Whether the text is a class's name ("KeyError", "my.pkg.Failed"): a dotted name whose last part
+// has a capital and a small letter.
 bool IsClassName(std::string_view name);
 
-// "KeyError: 'x'", "torch._dynamo.exc.Unsupported: ...": what an uncaught exception ends with.
+// Whether the text is the last line of an uncaught exception: "KeyError: 'x'",
+// "torch._dynamo.exc.Unsupported: ...".
 bool IsOfException(std::string_view text);
 
 // How much the line says that its program lives on: 0 for what programs, their wrappers and

@@ -19,10 +19,10 @@ struct LabelInfo {
 std::span<const LabelInfo> Labels();                   // ordered by label
 const LabelInfo& LabelInfoOf(std::string_view label);  // of an unknown word: that of "unknown"
 
-// With the label's own sentence, remedy and action, for the caller to say more precisely.
+// A verdict with the label's own cause, remedy and action, which the caller may make more precise.
 Verdict VerdictOfLabel(std::string_view label, Confidence confidence);
 
-// "launch requeue JOB" of the remedy becomes "launch requeue 12".
+// Puts the job's number into the remedy: "launch requeue JOB" becomes "launch requeue 12".
 void NameJob(JobId job, Verdict& verdict);
 
 }  // namespace launch

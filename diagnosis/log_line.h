@@ -38,7 +38,7 @@ inline std::string_view TrimFront(std::string_view s) {
 
 inline std::size_t Indent(std::string_view s) { return s.size() - TrimFront(s).size(); }
 
-// At most kLongestEvidence bytes and a sign that something is missing.
+// The text cut to kLongestEvidence bytes, with a sign that something is missing.
 std::string Shortened(std::string text);
 
 }  // namespace launch

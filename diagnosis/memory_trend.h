@@ -20,7 +20,8 @@ class MemoryTrend {
   };
 
   void Add(BootTime at, std::uint64_t bytes);
-  // Absent: no trend, or one that is further away than twice what was seen (an hour at least).
+  // When `total` bytes will be reached. Absent: there is no trend, or that is further away than
+  // twice the time that was seen (at least an hour).
   std::optional<Forecast> Foresee(std::uint64_t total) const;
 
  private:

@@ -14,8 +14,8 @@ namespace launch {
 enum class OurKill { kNone, kCancel, kTimeLimit, kPreempt, kPeerFailed };
 
 struct NodeEvidence {
-  // At most one of the two; neither: how it ended is not known.
-  // As reported; 137, -9, 247 and Windows' codes of 32 bits are decoded.
+  // At most one of exit_code and signal is set; neither: it is not known how the rank ended. The
+  // code is as reported: 137, -9, 247 and Windows' codes of 32 bits are decoded by the reader.
   std::optional<std::int64_t> exit_code;
   std::optional<int> signal;
   std::string ended;  // the same in words, for the evidence; may be empty

@@ -23,9 +23,10 @@ class Progress {
 
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
-  // Where it is clear that the rank went on behind this place: at its second step there.
+  // The offset at which it is clear that the rank went on after this one: its second step there.
   std::uint64_t GoesOnAt(std::uint64_t offset, const std::optional<Rank>& rank) const;
-  // Where it is clear that the run began again behind this place, whoever printed its steps.
+  // The offset at which it is clear that the run began again after this one, whoever printed its
+  // steps.
   std::uint64_t StartsAnewAt(std::uint64_t offset) const;
   // Whether training had come to its end before this place; behind it.
   bool IsDoneBefore(std::uint64_t offset) const;

@@ -49,7 +49,7 @@ struct Signature {
   Confidence confidence = Confidence::kLikely;
   // Among rows of one tier the larger weight wins, then the earlier line.
   int weight = 50;
-  // At least one of these stands in the line, byte for byte; 7 bytes or more each. Every
+  // Texts of at least 7 bytes, of which at least one stands in a matching line byte for byte: every
   // alternative of the pattern holds one of them.
   std::string_view phrases[kMaxPhrases] = {};
   // RE2; empty: the phrase is enough. Matched against the cleaned line, and where that fails also

@@ -31,7 +31,7 @@ std::string InWords(
     const StandingPlace& place);  // "in all_reduce, called at /w/train.py:31 (step)"
 std::string OnDevice(const StandingPlace& place);  // words for state D; or empty
 std::string FrameText(const StackFrame& frame);    // "/w/train.py:31 (step)"
-// "train.py:31 (step)" of "/w/train.py:31 (step)".
+// The place without the directory of its file: "train.py:31 (step)" for "/w/train.py:31 (step)".
 std::string WithoutDirectory(const std::string& place);
 
 }  // namespace launch

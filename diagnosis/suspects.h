@@ -52,7 +52,7 @@ Suspect SuspectOf(const LogHit& hit);
 Suspect SuspectOfRetry(const LogHit& hit);
 // The numbers of a memory request that a GPU refused.
 Suspect SuspectOfOom(const LogHit& hit, bool expandable_segments);
-// Absent: a code that means nothing by itself.
+// The suspect that a line with an Xid names; absent: the Xid means nothing by itself.
 std::optional<Suspect> SuspectOfXid(const LogHit& hit);
 std::optional<Suspect> SuspectOfXid(int code, std::optional<Rank> rank);  // of the driver
 // A Python exception; absent: a warning, one that passes on another one's failure, or one whose

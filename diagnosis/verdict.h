@@ -20,7 +20,7 @@ namespace launch {
 Verdict Judge(const LogEvidence& log, const NodeEvidence& node,
               const CompiledSignatures& signatures);
 
-// Of a rank that we ended ourselves: that alone is the cause. kNone: absent.
+// The verdict of a rank that we ended ourselves, which alone is the cause; absent for kNone.
 std::optional<Verdict> VerdictOfOurKill(OurKill kill);
 
 // Scans `log` and judges.

@@ -18,10 +18,11 @@ namespace launch {
 std::vector<Finding> HardCoded(const JobSpec& spec, const LaunchLine& line,
                                const std::map<std::string, std::string>& files, const Plan& plan);
 
-// A LAUNCH_ variable in run that no rank gets: kInvalidArgument.
+// Checks the LAUNCH_ variables in `run`: kInvalidArgument for one that no rank gets.
 Result<void> CheckVariablesUsed(const LaunchLine& line, const Plan& plan);
 
-// Any other variable in run that nothing sets. An image may have variables of its own.
+// A finding about other variables in `run` that nothing sets. An image may have variables of its
+// own.
 std::optional<Finding> VariablesUnset(const JobSpec& spec, const Plan& plan);
 
 enum class BatchReach {

@@ -12,7 +12,7 @@
 
 namespace launch {
 
-// kInvalidArgument: `local_rank_arg: true`, and the line is none that the argument can be added to.
+// Checks `local_rank_arg: true`: kInvalidArgument for a line to which the argument cannot be added.
 Result<void> CheckLocalRankArg(const JobSpec& spec, const LaunchLine& line);
 
 // gpu_binding_no_effect, where `gpu_binding: per_rank` leaves ranks with all devices of their node.

@@ -16,7 +16,8 @@ struct RemedyText {
 
 // Ways to a torch that can use the GPUs of this node: wheel, container, build from source, CPU.
 RemedyText CudaTorch(const NodeInventory& node, const RuntimeFacts& runtime);
-// For a torch whose CUDA is newer than the driver's: an older build first, then the driver.
+// The remedy for a torch whose CUDA is newer than the driver's: first an older build, then a newer
+// driver.
 RemedyText OlderCudaTorch(const NodeInventory& node, const RuntimeFacts& runtime,
                           CudaVersion wanted);
 // A toolkit of the version that torch was built with.

@@ -23,8 +23,8 @@ struct QueueVerdict {
 };
 
 struct QueueOutcome {
-  // In order: of every entry up to the first that blocks, and of those behind it that were passed
-  // over.
+  // Verdicts in order: on every entry up to the first that blocks, and on those after it that were
+  // passed over.
   std::vector<QueueVerdict> verdicts;
   std::optional<JobId> blocked_by;  // those behind it were not tried
 };

@@ -28,11 +28,11 @@ struct MeasuredTime {
   std::string compared;  // "12x the time of RTX 4090 (150 s)"; empty = nothing to compare with
 };
 
-// By the nearest measured run of that job and the same program: the same device first, then the
-// same number of ranks, then the same batch, the newest of equals. A step is scaled by the samples
-// of a rank: gangs of data-parallel ranks share the batch. The interval is +-5 % for the same
-// shape, +-25 % for a scaled one, for which both batches must be known. Absent: nothing measured on
-// this device.
+// The time by the nearest measured run of that job and the same program: the same device first,
+// then the same number of ranks, then the same batch, the newest of equals. A step is scaled by the
+// samples of a rank: gangs of data-parallel ranks share the batch. The interval is +-5 % for the
+// same shape, +-25 % for a scaled one, for which both batches must be known. Absent: nothing
+// measured on this device.
 std::optional<MeasuredTime> TimeByHistory(const std::vector<MeasuredRun>& history,
                                           const RunShape& shape);
 

@@ -37,10 +37,11 @@ struct RankShape {
   int per_node = 1;
 };
 
-// In a fixed order, from the simplest: by strategy, offload, checkpointing, micro-batch. With
-// `batch.global` every option has micro x accumulate x ranks = global exactly; without it the
-// micro-batch is the given one, or powers of two up to 1,024. kInvalidArgument: no whole numbers
-// fit (the hint offers the nearest that do), or the fixed choices contradict one another.
+// All options in a fixed order, from the simplest: by strategy, offload, checkpointing,
+// micro-batch. With `batch.global` every option has micro x accumulate x ranks = global exactly;
+// without it the micro-batch is the given one, or powers of two up to 1,024. kInvalidArgument: no
+// whole numbers fit (the hint offers the nearest that do), or the fixed choices contradict one
+// another.
 Result<std::vector<PlanOption>> OptionsOf(const OptionLimits& limits, const RankShape& shape);
 
 // Do they differ in their micro-batch alone?

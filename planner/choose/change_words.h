@@ -11,11 +11,11 @@ namespace launch {
 
 inline constexpr int kMaxRanks = 65'536;  // that are tried
 
-// "nodes=4,seq_len=8192": keys nodes, gpus (per node), gpu (a class of configs/gpus.yaml), seq_len,
-// batch.global, batch.micro, batch.accumulate, strategy, offload, activation_checkpointing,
-// optimizer, lora.rank; those of the job file's model block with or without "model.". Batch, and
-// strategy with offload, count together, whatever their order. kInvalidArgument names an unknown
-// key (with the nearest) or a bad value.
+// Applies a change such as "nodes=4,seq_len=8192" to `input`. Keys: nodes, gpus (per node), gpu (a
+// class of configs/gpus.yaml), seq_len, batch.global, batch.micro, batch.accumulate, strategy,
+// offload, activation_checkpointing, optimizer, lora.rank; those of the job file's model block with
+// or without "model.". Batch, and strategy with offload, count together, whatever their order.
+// kInvalidArgument names an unknown key (with the nearest) or a bad value.
 Result<void> ApplyChange(std::string_view text, ChoiceInput& input);
 
 void SetRanks(ChoiceInput& input, int ranks, int per_node);

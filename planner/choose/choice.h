@@ -76,8 +76,8 @@ Result<void> TakeOption(std::size_t position, const ChoiceInput& input, Choice& 
 // The option that would take the least memory of a GPU; null when none has a prediction.
 const JudgedOption* LeastMemory(const Choice& choice);
 
-// Of the options that only a node's host memory keeps from fitting, the one that takes the least of
-// it; null when there is none.
+// The option that takes the least host memory of those that only a node's host memory keeps from
+// fitting; null when there is none.
 const JudgedOption* LeastHostMemory(const Choice& choice);
 
 // The setup of one candidate, as the models are asked.

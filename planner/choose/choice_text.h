@@ -8,7 +8,7 @@
 
 namespace launch {
 
-// "zero2", "zero3 with optimizer offload, activation checkpointing".
+// The option in words: "zero2", "zero3 with optimizer offload, activation checkpointing".
 std::string NameOf(const PlanOption& option);
 
 std::string GibText(double bytes);  // "12.3 GiB"
@@ -23,8 +23,8 @@ struct RejectedWay {
   std::string reason;  // "needs 104.0 GiB of 79.2"
   friend bool operator==(const RejectedWay&, const RejectedWay&) = default;
 };
-// One of each way (strategy, offload, checkpointing) but the chosen one, by the micro-batch that
-// came nearest; in the order of the candidates.
+// One entry for each way (strategy, offload, checkpointing) but the chosen one, with the
+// micro-batch that came nearest to fitting; in the order of the candidates.
 std::vector<RejectedWay> RejectedWays(const Choice& choice, const ChoiceInput& input);
 
 }  // namespace launch

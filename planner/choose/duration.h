@@ -20,7 +20,8 @@ struct StepSeconds {
   Basis basis = Basis::kCold;
 };
 
-// Of the steps, without start-up, evaluation and checkpoints; empty when the steps are not known.
+// How long the steps take, without start-up, evaluation and checkpoints; empty when their number is
+// not known.
 DurationForecast DurationOf(std::optional<std::int64_t> steps, const StepSeconds& step);
 
 }  // namespace launch

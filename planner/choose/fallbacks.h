@@ -17,10 +17,10 @@ enum class LighterStep { kMicroBatch, kCheckpointing, kStage, kOffload };
 // job fixed stays, but for the micro-batch. `peak_gib` is comparable with MemoryForecast::peak_gib.
 std::vector<Fallback> FallbacksOf(const ChoiceInput& input, const JudgedOption& taken);
 
-// Does `row` take no more memory than `plan` by any of its fields?
+// Whether no field of `row` takes more memory than that of `plan`.
 bool LoosensNothing(const Fallback& row, const Plan& plan);
 
-// Of a row that differs from `plan`.
+// The costliest change from `plan` to `row`, which differs from it.
 LighterStep StepOf(const Fallback& row, const Plan& plan);
 
 // `row` with every field that is looser than that of `plan` taken from there.

@@ -14,9 +14,9 @@
 
 namespace launch {
 
-// Of runs with the same architecture, framework, device and strategy (of this program's own, if it
-// ran): what the terms that grow with batch and sequence took, by what the formula had said.
-// States, buffers and context are never scaled: they are known.
+// What measured runs with the same architecture, framework, device and strategy (of this same
+// program, if it ran) teach: a factor on the terms that grow with batch and sequence, measured by
+// predicted. States, buffers and context are never scaled: they are known.
 struct MemoryCorrection {
   double factor = 1;
   double spread = 0;  // relative; 0 = that of the formula

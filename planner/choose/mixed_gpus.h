@@ -18,7 +18,7 @@ struct ClassShare {
 };
 
 std::string ClassOf(const GpuDevice& gpu);  // "A100-40GB", or the driver's name
-// By class; one entry for a job that is not mixed.
+// The job's GPUs by class; one entry for a job that is not mixed.
 std::map<std::string, ClassShare> SharesOf(const RankLayout& layout);
 
 // The notice mixed_gpus: whose precision, memory and pace the plan has. By data sheet, for jobs

@@ -18,7 +18,8 @@ struct PrecisionChoice {
   std::vector<Finding> warnings;
 };
 
-// kCannotFit: the format asked for does not exist on a device of the placement.
+// The precision to train in. kCannotFit: the format asked for does not exist on a device of the
+// placement.
 Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
                                         const RankLayout& layout);
 

@@ -21,8 +21,8 @@ struct ProbeFit {
   friend bool operator==(const ProbeFit&, const ProbeFit&) = default;
 };
 
-// Of the smallest and the largest micro-batch; of one alone, with what stays after a step as base.
-// Absent: nothing was measured.
+// A line through the smallest and the largest measured micro-batch; for one alone, through what
+// stays allocated after a step. Absent: nothing was measured.
 std::optional<ProbeFit> FitProbe(const std::vector<ProbePoint>& points);
 
 // Memory of the plan's micro-batch (of one sample when it has none) and time of its step, as

@@ -11,7 +11,8 @@
 
 namespace launch {
 
-// In the order of trial: the first ones cost the least time and change the least.
+// Remedies against too little memory, in the order of trial: the first ones cost the least time and
+// change the least.
 enum class RemedyKind {
   kMicroBatch,     // fewer samples at once, more accumulation: the same global batch
   kPrecision,      // 16 bits instead of fp32

@@ -19,7 +19,8 @@ namespace launch {
 std::vector<Change> UsualChanges(const Forecast& forecast, const ForecastInput& input,
                                  const std::vector<PlannerOffer>& offers);
 
-// "nodes=4,seq_len=8192": all at once, as one row, in the words of planner/choose/change_words.h.
+// The row of a change such as "nodes=4,seq_len=8192", with all of it at once, in the words of
+// planner/choose/change_words.h.
 Result<Change> AskedChange(std::string_view text, const Forecast& forecast,
                            const ForecastInput& input);
 

@@ -23,7 +23,8 @@ double MatmulRate(const GpuFigures& gpu, Precision precision, const TimeConstant
 // Operations per second of fused attention kernels.
 double AttentionRate(const GpuFigures& gpu, Precision precision, const TimeConstants& constants);
 double MemoryRate(const GpuFigures& gpu, const TimeConstants& constants);  // bytes per second
-// As MemoryRate, of the short kernels of eager code: bound by instructions where memory is faster.
+// The rate of MemoryRate for the short kernels of eager code, which are bound by instructions where
+// memory is faster.
 double EagerRate(const GpuFigures& gpu, const TimeConstants& constants);
 
 // Bytes per second of one ring through the ranks of a node, and through several nodes.

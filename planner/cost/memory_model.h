@@ -12,7 +12,8 @@
 
 namespace launch {
 
-// Which figure is meant: tensors, what the caching allocator took, or all that the driver counts.
+// Which figure of GPU memory is meant: tensors, what the caching allocator took, or all that the
+// driver counts for the process.
 enum class MemoryMetric { kAllocated, kReserved, kProcess };
 enum class PhaseKind { kLoad, kForward, kBackward, kStep, kEvaluation };
 
@@ -66,8 +67,9 @@ struct MemoryEstimate {
   friend bool operator==(const MemoryEstimate&, const MemoryEstimate&) = default;
 };
 
-// kInvalidArgument: a setup or card that CheckSetup or CompleteCard refuses, or sizes so large that
-// the sum is beyond 1e18 bytes. A card without shape gives the states only, and says so.
+// Predicts the memory of one rank. kInvalidArgument: a setup or card that CheckSetup or
+// CompleteCard refuses, or sizes so large that the sum is beyond 1e18 bytes. A card without shape
+// gives the states only, and says so.
 Result<MemoryEstimate> PredictMemory(const ModelCard& card, const TrainingSetup& setup,
                                      const MemoryConstants& constants = {});
 

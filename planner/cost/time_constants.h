@@ -31,7 +31,8 @@ struct TimeConstants {
   // Share of the link's GB/s that an all-reduce over NVLink reached in public measurements
   // (stas00/ml-engineering): 235 of 300 on A100, 368 of 450 on H200.
   double link_share = 0.8;
-  // Without NVLink each byte crosses the host bridge twice. Assumed.
+  // Share of PCIe's GB/s that a collective reaches without NVLink, where each byte crosses the host
+  // bridge twice. Assumed.
   double pcie_share = 0.4;
   double network_share = 0.8;  // share of the adapters' data sheet; assumed
   // Share of the gradient reduction that costs time: 70 % hides under the last backward pass.

@@ -42,8 +42,9 @@ struct TimeEstimate {
   friend bool operator==(const TimeEstimate&, const TimeEstimate&) = default;
 };
 
-// kInvalidArgument: a setup or card that CheckSetup or CheckCard refuses, accumulate outside
-// 1 .. 1e9. kFailedPrecondition: the card has no shape, so that no formula knows the time; measure.
+// Predicts the time of one step. kInvalidArgument: a setup or card that CheckSetup or CheckCard
+// refuses, accumulate outside 1 .. 1e9. kFailedPrecondition: the card has no shape, so that no
+// formula knows the time; measure.
 Result<TimeEstimate> PredictTime(const ModelCard& card, const TrainingSetup& setup,
                                  const TimeSetup& time, const Machine& machine,
                                  const TimeConstants& constants = {});

@@ -21,7 +21,7 @@ struct AccelerateSetting {
   friend bool operator==(const AccelerateSetting&, const AccelerateSetting&) = default;
 };
 
-// By the name of the flag ("num_processes", "fsdp_version"); a flag beats the file.
+// Settings by the name of their flag ("num_processes", "fsdp_version"); a flag beats the file.
 struct AccelerateSettings {
   std::string file;  // as written; empty = none was read
   std::map<std::string, AccelerateSetting> values;

@@ -18,7 +18,8 @@ struct CalledScript {
   std::size_t word = 0;  // its index in the command
 };
 
-// "bash -eo pipefail train.sh", "timeout 60 ./train.sh", "bash < train.sh", "./train".
+// The script that the command calls: "bash -eo pipefail train.sh", "timeout 60 ./train.sh",
+// "bash < train.sh", "./train".
 CalledScript CalledScriptOf(const ShellCommand& command, const KnownVariables& known);
 
 // A program that is a shell script: "#!/usr/bin/env bash".

@@ -21,8 +21,8 @@ struct CommandRole {
   friend bool operator==(const CommandRole&, const CommandRole&) = default;
 };
 
-// One for each command. What stands in the body of a function has its role there, and the calls of
-// the function have that of its body.
+// One role for each command. Commands in the body of a function have theirs there; calls of the
+// function have the role of its body.
 std::vector<CommandRole> RolesOf(const ShellScript& script);
 
 }  // namespace launch

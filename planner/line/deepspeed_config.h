@@ -39,9 +39,9 @@ struct DeepspeedConfig {
 // themselves, as JSON, before they hand it on.
 enum class ConfigReader { kDeepspeed, kJson };
 
-// kInvalidArgument, with the place: not JSON, not an object, a key written twice, a wrong type,
-// both fp16 and bf16 enabled, an impossible stage. Keys and rules: deepspeed/runtime/config.py,
-// zero/config.py and zero/offload_config.py at commit edaa7221.
+// Reads a configuration of DeepSpeed. kInvalidArgument, with the place: not JSON, not an object, a
+// key written twice, a wrong type, both fp16 and bf16 enabled, an impossible stage. Keys and rules:
+// deepspeed/runtime/config.py, zero/config.py and zero/offload_config.py at commit edaa7221.
 Result<DeepspeedConfig> ReadDeepspeedConfig(std::string_view text, const std::string& path,
                                             ConfigReader reader);
 

@@ -23,7 +23,7 @@ std::optional<int> DevicesInList(std::string_view value);
 // the script is known to be of it; other flags and words tell as well.
 std::optional<NamedDevices> DevicesNamedIn(const std::vector<ShellWord>& arguments, bool lightning);
 
-// "--device cuda:$g" and its "$g".
+// A device that a command is given: "--device cuda:$g", with its "$g".
 struct GivenDevice {
   std::string shown;
   std::string value;

@@ -11,7 +11,8 @@
 namespace launch {
 
 struct DeviceSplit {
-  // Of one program, as written: "CUDA_VISIBLE_DEVICES=$i", "RANK=1", "--device cuda:$i".
+  // The assignment of one program, as written: "CUDA_VISIBLE_DEVICES=$i", "RANK=1", "--device
+  // cuda:$i".
   std::string assignment;
   std::set<int> devices;    // of all programs; empty: they are not written out
   bool by_devices = false;  // not by ranks alone
@@ -22,7 +23,8 @@ struct DeviceSplit {
 // GPUs that the programs need together; 0: not known.
 int GpusOf(const DeviceSplit& split);
 
-// Not one program behind the other, nor programs that share a device.
+// How the script gives a device to each of several programs that run side by side; absent for
+// programs that run one after another, or that share a device.
 std::optional<DeviceSplit> DeviceSplitOf(const ShellScript& script);
 
 // What to write where it would be started several times.

@@ -14,7 +14,8 @@ struct ImportedStart {
   std::vector<std::string> files;  // where the module's text may lie, seen from the directory
 };
 
-// Those that the text imports by a name that speaks of it and calls. `script`: its path.
+// Functions that start processes, to judge by their names, which the text imports and calls.
+// `script`: the path of the text.
 std::vector<ImportedStart> ImportedStartsOf(std::string_view text, std::string_view script);
 
 // The function of that name in a module's text, without indentation; empty: there is none.

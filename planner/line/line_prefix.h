@@ -43,7 +43,7 @@ class LinePrefix {
   // Names of the torch contract that the line sets and the plan replaces.
   const std::vector<std::string>& overridden() const { return overridden_; }
   std::optional<int> visible_devices() const { return visible_devices_; }
-  // It sets PATH: programs are found on the node only.
+  // Whether the prefix sets PATH, so that programs are found on the node only.
   bool sets_path() const { return sets_path_; }
   const std::vector<Finding>& warnings() const { return warnings_; }
 

@@ -20,11 +20,12 @@ struct MakeCall {
   std::map<std::string, std::string, std::less<>> variables;  // "NGPU=4"
   bool at_once = false;                                       // several recipes: "-j 2"
 
-  // Where its makefile may lie, the first one that is there counts.
+  // Paths where the call's makefile may lie; the first that exists counts.
   std::vector<std::string> Paths() const;
 };
 
-// Absent: another program, or words that are known at the start only.
+// The command as a call of make; absent: it calls another program, or has words that only the start
+// knows.
 std::optional<MakeCall> MakeCallOf(const ShellCommand& command, const KnownVariables& known);
 
 // The recipes of the goals and of what these need, as a text for bash. Absent: the makefile is more

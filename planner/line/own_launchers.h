@@ -17,7 +17,8 @@ struct OwnLauncher {
   bool device_list = false;  // the flag names devices, not their number
   std::string_view sign;     // a word begins so where it starts several; empty: it always does
   std::string_view world;    // its flag for the processes of all nodes, beside `procs`
-  // Its flag for the place of this node, with '_'; empty: it is known from the environment alone.
+  // The launcher's flag for the place of this node, with '_'; empty: it takes that from the
+  // environment alone.
   std::string_view node_rank;
   bool place_from_env = false;   // NODE_RANK and WORLD_SIZE count where those flags are left out
   bool launcher_behind = false;  // words behind `--` are those of torchrun or accelerate
@@ -25,7 +26,7 @@ struct OwnLauncher {
   bool module = false;           // also `python -m NAME`: for others that may be the user's own
 };
 
-// Null: it is none of them.
+// The launcher of this name; null: there is none.
 const OwnLauncher* OwnLauncherOf(std::string_view program);
 
 // A program that starts torchrun, or its library, by itself: llamafactory-cli, composer, fabric ...
@@ -35,8 +36,8 @@ struct OwnLauncherPlace {
   const OwnLauncher* own = nullptr;
   std::size_t behind = 0;  // its first argument
 };
-// That of words[at], by its name or as `python -m NAME`: some start several for several devices
-// only.
+// The launcher that words[at] names, by itself or as `python -m NAME`; some start several processes
+// only for several devices.
 std::optional<OwnLauncherPlace> OwnLauncherAt(const std::vector<ShellWord>& words, std::size_t at);
 
 // `trl vllm-serve`, `swift rollout`: what it starts answers to a training.

@@ -15,15 +15,16 @@ namespace launch {
 // An editor's mark at the start of a file is no part of its first word.
 std::string_view WithoutByteOrderMark(std::string_view text);
 
-// kInvalidArgument where bash would look for a program that nobody has: a terminal's prompt, the
+// Checks for text pasted from elsewhere. kInvalidArgument where bash would look for a program that
+// nobody has: a terminal's prompt, the
 // `!` or `%%bash` of a notebook, a blank that is none, a line of flags; and where a page says what
 // to write: `<path>`, which bash takes for two redirections.
 Result<void> CheckPasted(std::string_view text, const ShellScript& script);
 
-// The same of a text that bash may not even read.
+// The same for a text that bash may not even be able to read.
 Result<void> CheckPasted(std::string_view text);
 
-// "{num_gpus}", "[N]", "...": of a page, and never a value.
+// Whether the word is a placeholder of a page ("{num_gpus}", "[N]", "..."), which is never a value.
 bool IsPlaceholder(std::string_view value);
 Unexpected PlaceholderLeft(std::string_view shown);
 

@@ -31,7 +31,7 @@ std::optional<PythonProgram> ModuleAt(const std::vector<ShellWord>& words, std::
 // words[first]. Absent: it is no uv, or runs another program.
 std::optional<std::size_t> UvProgramAt(const std::vector<ShellWord>& words, std::size_t first);
 
-// "pkg/mod.py" and "pkg/mod/__main__.py" of "pkg.mod".
+// Files that a module may be: "pkg/mod.py" and "pkg/mod/__main__.py" for "pkg.mod".
 std::vector<std::string> ModuleFiles(std::string module);
 
 // Where the text of the program may lie that the words run: those of `python -m pkg.mod`, the

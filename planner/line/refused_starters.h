@@ -14,7 +14,7 @@ namespace launch {
 
 struct RefusedStarter {
   std::string program;  // "srun", "docker run"
-  // It is used for other things too: refused where Python or a launcher stands behind it.
+  // The program is used for other things too: refused only where Python or a launcher follows it.
   bool only_with_training = false;
   bool starts_ranks = false;  // srun, mpirun: also refused beside a launcher
   bool returns = false;       // it ends while what it started goes on
@@ -31,7 +31,7 @@ std::string SubmitterIn(const ShellScript& script);
 // training.
 bool TrainsNot(const ShellCommand& command);
 
-// The same of a text in which nothing else runs that could be a training.
+// The same for a text in which nothing else runs that could be a training.
 std::string OnlySubmits(const ShellScript& script);
 
 // "docker compose up", "tmux new": what a text does that starts something in a container or a

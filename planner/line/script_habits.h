@@ -31,8 +31,8 @@ struct ScriptHabits {
 
 ScriptHabits HabitsIn(std::string_view text);
 
-// Of the script of a line and of functions that it imports to start its processes, where their
-// texts are at hand.
+// The habits of a line's script, and of functions that it imports to start its processes, where
+// their texts are at hand.
 ScriptHabits HabitsOf(const LaunchLine& line, const std::map<std::string, std::string>& files);
 
 // Whether the text of the line's Python script asks its environment for the variable, as far as the

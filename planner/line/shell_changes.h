@@ -12,13 +12,13 @@ namespace launch {
 
 std::vector<std::string> NamesChanged(const ShellCommand& command);
 
-// Those that it declares for the function in which it stands.
+// Names that the command declares local to the function in which it stands.
 std::vector<std::string> LocalNames(const ShellCommand& command);
 
 // A file or a text that may change any variable: `source setup.sh`, `eval "$X"`.
 bool MayChangeAny(const ShellCommand& command);
 
-// "set -- a b", "eval set -- "$OPTIONS"".
+// Whether the command may set the positional parameters: "set -- a b", "eval set -- "$OPTIONS"".
 bool MaySetParameters(const ShellCommand& command);
 
 // Whether the word names a variable for which `is` holds.

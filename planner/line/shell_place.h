@@ -35,7 +35,7 @@ class ShellPlace {
   std::vector<std::string> stack_;  // of pushd
 };
 
-// "/a/./b/../c" -> "/a/c"
+// The path without "." and "..": "/a/./b/../c" -> "/a/c".
 std::string NormalPath(const std::string& path);
 
 // Texts that a job brought, and before them those that its own text writes, seen from one place.

@@ -48,7 +48,7 @@ Result<ShellScript> ReadShell(std::string_view text);
 bool IsNameStart(char c);
 bool IsNameChar(char c);  // of a variable's name, but for its first
 
-// "NAME=value" as a prefix or of export; absent for other words.
+// The assignment "NAME=value" of a word, as a prefix or after export; absent for other words.
 struct ShellAssignment {
   std::string name;
   ShellWord value;

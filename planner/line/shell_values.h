@@ -19,13 +19,13 @@ using KnownVariables = std::map<std::string, std::string, std::less<>>;
 // How many GPUs the node has, however the text asks for it ($(nvidia-smi -L | wc -l)): the word
 // that torchrun has for it.
 inline constexpr std::string_view kGpusOfNode = "gpu";
-// The same of its cores: $(nproc).
+// The same for the node's cores: $(nproc).
 inline constexpr std::string_view kCoresOfNode = "cpu";
 
 // The value of a word with its ${X:-8} and $((2 * N)). Absent: not known here.
 std::optional<std::string> FixedValue(const ShellWord& word, const KnownVariables& known);
 
-// The same of a text in which only parts are known: the others stay as written.
+// The same for a text of which only parts are known: the others stay as written.
 std::optional<std::string> PartlyKnown(const ShellWord& word, const KnownVariables& known);
 
 // Whether bash still has to expand something in what FixedValue or PartlyKnown gave: how many items
@@ -38,7 +38,7 @@ inline bool IsLeftToBash(std::string_view text) {
 // which only parts are known keeps the others as written.
 void TakeAssignment(const ShellWord& word, KnownVariables& known);
 
-// It has a value, which nobody here knows: ${NAME:-8} is not 8.
+// Records that the variable has a value which nobody here knows, so that ${NAME:-8} is not 8.
 void LeaveUnknown(const std::string& name, KnownVariables& known);
 void Unset(const std::string& name, KnownVariables& known);
 

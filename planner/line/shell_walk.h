@@ -38,7 +38,8 @@ class ShellWalk {
   using Words = std::function<void(const std::vector<ShellWord>& words)>;
 
   // By which values branches are ruled out. kSure: not by the default that a text has for a
-  // variable which nobody sets. But for kNone the body of a function is read where it is called.
+  // variable which nobody sets. Except with kNone the body of a function is read where it is
+  // called.
   enum class Decides { kNone, kValues, kSure };
 
   ShellWalk(const LaunchLineOptions& options, Use use, Decides decides = Decides::kNone);

@@ -8,7 +8,8 @@
 
 namespace launch {
 
-// Those of a word that may start ranks. Not $(which torchrun), which only asks for a program.
+// The command substitutions of a word that may start ranks. Not $(which torchrun), which only asks
+// for a program.
 std::vector<std::string_view> LaunchingSubstitutions(const ShellWord& word);
 
 }  // namespace launch

@@ -7,8 +7,8 @@
 
 namespace launch {
 
-// "make train", "pixi run train", where the text ends with it; empty: it does not, or what the task
-// starts stands in the line.
+// The call of a task runner with which the text ends: "make train", "pixi run train". Empty: it
+// ends with none, or what the task starts stands in the line.
 std::string LastTaskOf(const ShellScript& script);
 
 }  // namespace launch

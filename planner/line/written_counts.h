@@ -34,8 +34,8 @@ struct WrittenCounts {
   bool called = false;         // a launcher with a count or devices
   // Every call is reached, and its count is that of the text whatever the node is like.
   bool sure = false;
-  // Its calls may ask for another number: the one here is what the text alone shows, or that of one
-  // branch beside one that is not known.
+  // The calls may ask for another number: this one is what the text alone shows, or that of one
+  // branch beside another that is not known.
   bool doubted = false;
   bool launcher = false;      // a launcher is called, whatever it asks for
   bool none_reached = false;  // the text's own values rule its launchers out
@@ -58,7 +58,7 @@ struct WrittenCounts {
   std::string count_unknown;  // "--nproc_per_node=${NUM_GPUS}"; empty: no such count
   std::string flag_unknown;   // of a torchrun line, as an error says it; empty: none
   std::string refused;        // srun or mpirun that the text reaches for sure, beside a launcher
-  // Of calls that ask for different numbers: the one that was left.
+  // Where calls ask for different numbers: the one that does not count.
   std::optional<int> other_procs;
   // Files that the text names and that are not at hand: where they lie, by the name under which a
   // job keeps them.

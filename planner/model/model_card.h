@@ -89,7 +89,8 @@ bool HasShape(const ModelCard& card);  // layers and hidden known, stated or der
 // The worst origin among parameters, layers and hidden: how far a formula may be trusted.
 Origin ShapeOrigin(const ModelCard& card);
 
-// "Llama-2-7B" is not parsed; "7B", "1.3b", "350M", "6738415616", "8_030_261_248" are.
+// Reads a number of parameters: "7B", "1.3b", "350M", "6738415616", "8_030_261_248"; not the name
+// of a model such as "Llama-2-7B".
 Result<std::int64_t> ParseParamCount(std::string_view text);
 
 std::string_view ToString(Architecture v);

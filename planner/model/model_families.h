@@ -7,7 +7,7 @@
 
 namespace launch {
 
-// Null for an unknown type.
+// The blueprint of a type of model; null for an unknown one.
 const Blueprint* BlueprintOf(std::string_view model_type);
 
 }  // namespace launch

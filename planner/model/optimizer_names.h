@@ -8,7 +8,8 @@
 
 namespace launch {
 
-// "adamw_torch", "paged_lion_8bit", "schedule_free_sgd": a known name is part of the word.
+// Whether a known optimizer's name is part of the word: "adamw_torch", "paged_lion_8bit",
+// "schedule_free_sgd".
 bool NamesOptimizer(std::string_view word);
 
 // Refuses a word that NamesOptimizer does not know; `place` stands before it: "model.optimizer: ".

@@ -86,8 +86,8 @@ struct TrainingSetup {
   friend bool operator==(const TrainingSetup&, const TrainingSetup&) = default;
 };
 
-// kInvalidArgument names the field: zero or negative batch, sequence or ranks, absurd sizes, a
-// single GPU strategy on several ranks.
+// Checks the setup. kInvalidArgument names the field: zero or negative batch, sequence or ranks,
+// absurd sizes, a single GPU strategy on several ranks.
 Result<void> CheckSetup(const TrainingSetup& setup);
 
 // How far weights, gradients and optimizer states are divided as they rest, in ranks (1 = whole).
@@ -102,8 +102,9 @@ Shards ShardsOf(const TrainingSetup& setup);
 // Do weights rest in host memory and pass the GPU block by block?
 bool HostHoldsWeights(const TrainingSetup& setup);
 
-// "adamw", "paged_adamw8bit", "adamw_fused", "cpu_adam", "adafactor", "lion", "sgd" ...; words that
-// are not known mean Adam, the hungriest usual choice: ask NamesOptimizer first.
+// The traits of an optimizer by its word: "adamw", "paged_adamw8bit", "adamw_fused", "cpu_adam",
+// "adafactor", "lion", "sgd" ... An unknown word means Adam, the usual choice that takes most
+// memory: ask NamesOptimizer first.
 OptimizerTraits OptimizerOf(std::string_view word);
 
 // GPUs before Ampere are taken to load every kernel with the context, which costs more memory;
@@ -119,8 +120,8 @@ struct StateBytes {
 };
 StateBytes StateBytesOf(StateFormat format, const OptimizerTraits& optimizer);
 
-// Of a script that shards nothing: fp32 weights under autocast, unless it keeps everything in 16
-// bits, as it does under adapters.
+// The format of a script that shards nothing: fp32 weights under autocast, unless it keeps
+// everything in 16 bits, as it does under adapters.
 StateFormat FormatOf(Precision precision, bool all_16_bit);
 
 // What `format` becomes where the strategy shards: 16-bit weights with an fp32 master (DeepSpeed's

@@ -41,7 +41,7 @@ class NodeFilter {
   // Where no node has a container runtime, preflight says so: it knows what to install.
   void AllowWithoutRuntime() { needs_runtime_ = false; }
 
-  // Does the node itself suit the job, free or not? Empty text: yes; else what it lacks.
+  // What the node lacks for the job, free or not; empty: it suits.
   std::string Lacks(const PlannerOffer& offer) const;
 
   // Indices of the node's GPUs that suit the alternative, of those in `among`, ascending.
@@ -59,7 +59,8 @@ class NodeFilter {
 Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeFilter& filter,
                         const std::vector<PlannerOffer>& offers);
 
-// Such a node takes no job, not even one without GPUs: it wants a repair or a reboot.
+// Whether all GPUs of the node are bad. Such a node takes no job, not even one without GPUs: it
+// needs a repair or a reboot.
 bool HasOnlyBadGpus(const NodeInventory& node);
 
 std::string Describe(const GpuAlternative& alternative);  // "8 H100", "4 GPUs"

@@ -37,7 +37,8 @@ RankLayout LayOutRanks(const JobSpec& spec, const Demand& demand,
 // More processes than devices, the same number on each.
 bool SharesGpus(const NodeShare& share);
 
-// Neither shared evenly nor the same number for each process: every process sees all of them.
+// Whether the GPUs can neither be shared evenly nor be the same number for each process: then every
+// process sees all of them.
 bool CannotDivideGpus(const NodeShare& share);
 
 // Devices of one local rank: its own, the one that it shares with its neighbours, or all of the

@@ -9,7 +9,8 @@
 
 namespace launch {
 
-// One process without a GPU whose script would take RANK for one of several on GPUs.
+// Whether the job is one process without a GPU, whose script would take RANK for a sign of several
+// on GPUs.
 bool StartsAlone(const LaunchLine& line, const RankLayout& layout, const Plan& plan);
 
 // Fills start, launcher, command and the first sentences of `read`.

@@ -14,8 +14,8 @@ namespace launch {
 // Whether DeepSpeed's engine trains: by the plan, a file or the line of accelerate.
 bool TrainsByDeepspeed(const UserChoices& choices, const LaunchLine& line, const Plan& plan);
 
-// kCannotFit: these trainers would leave the strategy aside, or give each rank all of the data,
-// without a word of it.
+// Refuses, with kCannotFit, trainers that on the CPU would silently ignore the strategy or give
+// each rank all of the data.
 Result<void> CheckCpuTrainer(const UserChoices& choices, const LaunchLine& line, const Plan& plan);
 
 // A script inside a text brings a DeepSpeed file, and whose trainer it uses is not known.

@@ -17,7 +17,8 @@ inline constexpr int kDebugWorkers = 1;
 // micro-batch 1, at most 16 accumulated, 10 steps. Nothing for other jobs.
 void ApplyDebug(UserChoices& choices);
 
-// The same as flags of the Hugging Face trainer, behind the line's own: its parser takes the last.
+// Appends the same as flags of the Hugging Face trainer after the line's own: its parser takes the
+// last.
 void AppendDebugFlags(const UserChoices& choices, LaunchLine& line);
 
 }  // namespace launch

@@ -22,7 +22,8 @@ struct ModelInput {
   std::vector<std::string> assumptions;  // sentences
 };
 
-// Absent: the job says nothing about its model. kInvalidArgument names the field or the file.
+// The model that the job describes; absent: it says nothing about it. kInvalidArgument names the
+// field or the file.
 Result<std::optional<ModelInput>> ReadModel(const UserChoices& choices,
                                             const SubmitContext& context);
 

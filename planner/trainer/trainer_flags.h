@@ -20,7 +20,8 @@ struct Flag {
   std::string written;
 };
 
-// Absent = not in the line, or a variable whose value only the start knows.
+// Flags of a trainer in a line. Absent: not in the line, or a variable whose value only the start
+// knows.
 struct TrainerFlags {
   std::optional<Flag<std::int64_t>> micro;       // per_device_train_batch_size
   std::optional<Flag<std::int64_t>> accumulate;  // gradient_accumulation_steps

@@ -20,7 +20,8 @@ struct UserChoices {
   // Said in the job itself, not by a flag of the line or a file.
   bool batch_asked = false;
   bool precision_asked = false;
-  // Of the script whose text is at hand: whether it takes the flags of the Hugging Face trainer.
+  // Whether the script takes the flags of the Hugging Face trainer; absent: its text is not at
+  // hand.
   std::optional<bool> hf_parser;
   JobSpec job;  // the job with strategy, offload, precision, batch and steps as fixed elsewhere
   bool weights_alone = false;  // DeepSpeed offloads parameters and leaves optimizer states
@@ -34,13 +35,13 @@ struct UserChoices {
   std::vector<Finding> findings;
 };
 
-// Only what somebody wrote down.
-// kInvalidArgument: two places disagree (both are named, with their values), "auto" without a
-// trainer that fills it in, or a configuration file that cannot be used.
+// The choices that somebody wrote down. kInvalidArgument: two places disagree (both are named, with
+// their values), "auto" without a trainer that fills it in, or a configuration file that cannot be
+// used.
 Result<UserChoices> ReadWrittenChoices(const JobSpec& spec, const SubmitContext& context,
                                        const LaunchLine& line);
 
-// The same, and what the trainer takes where nobody says anything; a debug run's own settings.
+// The same, with what the trainer takes where nobody says anything, and a debug run's own settings.
 Result<UserChoices> ReadUserChoices(const JobSpec& spec, const SubmitContext& context,
                                     const LaunchLine& line);
 
