@@ -24,7 +24,7 @@ constexpr std::size_t kMostErrors = 4'000;  // bytes of a command's stderr
 // rename nor a link leaves its file system.
 constexpr const char* kUnpackThere =
     "if [ -d \"$1\" ]; then in=$1; elif [ -z \"$2\" ]; then\n"
-    "  echo \"$1 is no directory\" >&2; exit 1; else in=$(dirname -- \"$1\"); fi\n"
+    "  echo \"$1 is not a directory\" >&2; exit 1; else in=$(dirname -- \"$1\"); fi\n"
     "d=$(mktemp -d \"$in/.launch-cp-XXXXXX\") || exit 1\n"
     "trap 'rm -rf -- \"$d\"; exit 1' HUP INT TERM\n"
     "tar -xf - -C \"$d\" && if [ -d \"$1\" ]; then\n"
@@ -234,7 +234,7 @@ Result<void> CopyFromJob(Client& client, CopyGuard& guard, const JobPlace& place
   const bool into = fs::is_directory(to, error);
   const fs::path target = fs::path(to).lexically_normal();
   if (!into && to.ends_with('/')) {
-    return Fail(ErrorCode::kNotFound, to + " is no directory", "mkdir -p " + to);
+    return Fail(ErrorCode::kNotFound, to + " is not a directory", "mkdir -p " + to);
   }
   LAUNCH_ASSIGN_OR_RETURN(const Aside aside,
                           Aside::Make(guard, into ? target : target.parent_path()));

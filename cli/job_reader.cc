@@ -277,7 +277,7 @@ Result<void> CheckNoOperators(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
   return Fail(ErrorCode::kInvalidArgument,
-              Quoted(*joins) + " behind -- is a word that " + words[0] + " gets, and joins nothing",
+              Quoted(*joins) + " after -- is an argument of " + words[0] + " and joins no commands",
               "-- bash -c " + ShellQuote(text));
 }
 

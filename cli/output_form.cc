@@ -50,8 +50,8 @@ Result<OutputForm> ParseOutputForm(const std::string& text) {
   const bool known =
       takes_columns || std::ranges::find(OutputForms(), form.name) != OutputForms().end();
   if (!known)
-    return Fail(ErrorCode::kInvalidArgument, "there is no output `" + form.name + "`",
-                "there are " + Joined(OutputForms(), ", "));
+    return Fail(ErrorCode::kInvalidArgument, "there is no output format `" + form.name + "`",
+                "the formats are " + Joined(OutputForms(), ", "));
   if (equals == std::string::npos) {
     if (form.name == "custom")
       return Fail(ErrorCode::kInvalidArgument, "custom needs columns", kExample);

@@ -70,7 +70,7 @@ Result<bool> AwaitNodes(const App& app, up::Remote& here, Client& client, const 
       return Fail(ErrorCode::kUnavailable,
                   "allocation " + id + " is " + (state.state.empty() ? "gone" : state.state) +
                       " before its nodes reported",
-                  "its words are in slurm-" + id + ".log beside the cluster's credentials");
+                  "its output is in slurm-" + id + ".log beside the cluster's credentials");
     if (state.state != "RUNNING" && waited > kAwaitStart) {
       app.Note("allocation " + id + " is " + state.state + " (" + state.reason +
                "): its nodes come into `launch nodes` when Slurm starts it");
@@ -86,7 +86,7 @@ Result<bool> AwaitNodes(const App& app, up::Remote& here, Client& client, const 
       return Fail(ErrorCode::kUnavailable,
                   std::to_string(missing.size()) + " nodes of allocation " + id +
                       " have not reported, " + *missing.begin() + " among them",
-                  "its words are in slurm-" + id +
+                  "its output is in slurm-" + id +
                       ".log beside the cluster's credentials; do the nodes reach the "
                       "controller's address and your home?");
     std::this_thread::sleep_for(kBetween);

@@ -55,7 +55,7 @@ Result<int> RunUpdate(const App& app, const std::vector<std::string>& words) {
     LAUNCH_RETURN_IF_ERROR(AddUpdate(word, change));
   }
   if (names.empty() || names.size() == words.size())
-    return Fail(ErrorCode::kInvalidArgument, "needs jobs and what to change",
+    return Fail(ErrorCode::kInvalidArgument, "give the jobs and what to change",
                 "launch update 17 priority=70 time=12h begin=22:00 nodes=2");
   return RunChange(app, names, change);
 }

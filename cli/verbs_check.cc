@@ -167,7 +167,7 @@ Result<int> CheckNodes(const App& app, const CheckOptions& options) {
 Result<int> CheckNetwork(const App& app, const CheckOptions& options) {
   if (!options.inventory.empty())
     return Fail(ErrorCode::kInvalidArgument,
-                "--network asks nodes, and an --inventory is no cluster",
+                "--network needs a running cluster, and --inventory only describes one",
                 "leave one of the two out");
   App with = app;
   if (options.job.file.empty() && !app.rest) with.rest = std::vector<std::string>{"true"};
@@ -191,7 +191,7 @@ Result<int> CheckNetwork(const App& app, const CheckOptions& options) {
     if (nodes.empty() ? may_run : named) tested.push_back(view);
   }
   if (options.job.file.empty() ? nodes.size() < 2 : prepared.job.spec.nodes.max < 2)
-    return Fail(ErrorCode::kInvalidArgument, "the network between nodes needs two of them",
+    return Fail(ErrorCode::kInvalidArgument, "a test of the network needs at least two nodes",
                 "launch nodes shows which take work; launch check --network NODE NODE");
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMayStart));
   SubmitCall call;

@@ -22,7 +22,8 @@ Result<int> RunCopy(const App& app, const CopyOptions& options) {
     if (auto path = ParseJobPath(source)) from.push_back(std::move(*path));
   }
   if (to.has_value() == !from.empty() || (!to && from.size() != sources.size())) {
-    return Fail(ErrorCode::kInvalidArgument, "either the sources or the target are of a job",
+    return Fail(ErrorCode::kInvalidArgument,
+                "either the sources or the target must be paths of a job",
                 "launch cp 12:out/model.pt .   or   launch cp data.json 12:data/");
   }
   CopyGuard guard;

@@ -160,7 +160,7 @@ Result<void> EndJobs(const App& app, const UpFlags& flags, Client& client, const
   if (!open && !flags.force && !flags.purge)
     return Fail(ErrorCode::kUnavailable,
                 "the controller cannot be asked what runs: " + open.error().message,
-                "--force ends the cluster in spite of that");
+                "--force ends the cluster nevertheless");
   if (!open) return {};
   NameOthers(app, client, set);
   if (open->empty()) return {};

@@ -47,8 +47,8 @@ Result<int> RunExec(const App& app, const ExecOptions& options) {
 Result<int> RunShell(const App& app, const ExecOptions& options) {
   const auto size = TerminalSizeOf(STDIN_FILENO);
   if (!size) {
-    return Fail(ErrorCode::kInvalidArgument, "standard input is no terminal",
-                "launch exec " + options.job + " -- bash, which needs none");
+    return Fail(ErrorCode::kInvalidArgument, "standard input is not a terminal",
+                "launch exec " + options.job + " -- bash does not need one");
   }
   return RunBeside(app, options,
                    {.argv = app.rest.value_or(std::vector<std::string>()),

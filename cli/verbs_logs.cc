@@ -96,10 +96,10 @@ Result<void> CheckThere(Client& client, const LogsCall& call) {
 
 Result<int> RunLogs(const App& app, const LogOptions& options) {
   if (options.raw && app.WantsJson())
-    return Fail(ErrorCode::kInvalidArgument, "--raw shows bytes, and JSON has lines",
+    return Fail(ErrorCode::kInvalidArgument, "--raw prints bytes, which JSON cannot hold",
                 "leave one of the two out");
   if (options.raw && options.errors)
-    return Fail(ErrorCode::kInvalidArgument, "--raw shows bytes, and --errors chooses lines",
+    return Fail(ErrorCode::kInvalidArgument, "--raw prints all bytes, and --errors selects lines",
                 "leave one of the two out");
   LogsCall call;
   if (options.attempt) call.attempt = Attempt{*options.attempt};

@@ -140,7 +140,7 @@ Result<int> RunPlan(const App& app, const JobArguments& job, const std::string& 
   PlanQuestions questions{true, arguments.what_if, {}};
   if (arguments.probe && !inventory.empty())
     return Fail(ErrorCode::kInvalidArgument,
-                "--probe runs the job, and an --inventory is no cluster",
+                "--probe runs the job on a cluster, and --inventory only describes one",
                 "leave one of the two out");
   if (!arguments.calibration.empty()) {
     LAUNCH_ASSIGN_OR_RETURN(questions.history, ReadCalibrationFile(arguments.calibration));

@@ -156,7 +156,7 @@ Result<int> ShowTop(const App& app, bool all, bool once, const std::string& inte
   }
   const bool document = app.WantsJson() || app.WantsYaml();
   if (!once && !document && (!app.StdoutIsTerminal() || ::isatty(STDIN_FILENO) == 0)) {
-    return Fail(ErrorCode::kInvalidArgument, "this is no terminal to paint on",
+    return Fail(ErrorCode::kInvalidArgument, "launch top needs a terminal",
                 "launch top --once prints one screen");
   }
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));

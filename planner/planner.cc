@@ -95,8 +95,8 @@ Finding IdsOfAgent(const NodeShare& share) {
              node.gpus[at].uuid.value;
   }
   return MakeFinding("gpu_ids_of_agent", Severity::kNotice,
-                     "gpu_ids count as `launch nodes " + node.node.value +
-                         "` does, whose agent has some of its machine's GPUs only: " + meant,
+                     "gpu_ids count the GPUs as `launch nodes " + node.node.value +
+                         "` does: its agent has only some of its machine's GPUs: " + meant,
                      "compare the UUIDs with those of nvidia-smi -L there");
 }
 
@@ -322,8 +322,8 @@ Result<void> CheckFields(const JobSpec& spec) {
                 "write a number, or a range like 2..4");
   }
   if (!spec.mounts.empty() && spec.image.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, "mounts: is there and image: is not",
-                "mounts are of a container: write image:, or leave them out");
+    return Fail(ErrorCode::kInvalidArgument, "mounts: is set and image: is not",
+                "mounts are for a container: write image:, or leave them out");
   }
   if (!spec.conda.empty() && spec.conda[0] != '/') {
     return Fail(ErrorCode::kInvalidArgument,
@@ -336,7 +336,7 @@ Result<void> CheckFields(const JobSpec& spec) {
                 "write a number from 1 to 4096");
   }
   if (spec.nodes.min < 1 || spec.nodes.max < spec.nodes.min) {
-    return Fail(ErrorCode::kInvalidArgument, "nodes: is not a number from 1",
+    return Fail(ErrorCode::kInvalidArgument, "nodes: is not a number of at least 1",
                 "write nodes: 2, or a range like 2..4");
   }
   const std::set<int> ids(spec.gpu_ids.begin(), spec.gpu_ids.end());

@@ -41,7 +41,7 @@ void JudgeModel(const NodeInventory& node, std::size_t position, PreflightReport
   if (gpu.device_class != DeviceClass::kCuda || !gpu.type.empty()) return;
   Finding finding = MakeFinding("gpu_name_unknown", Severity::kNotice, node.node,
                                 Name(node, position) +
-                                    " is of no known class: times are not predicted, and "
+                                    " is of an unknown class: times are not predicted, and "
                                     "`gpus:` must name it as the driver does");
   finding.evidence = "no rule of configs/gpus.yaml matches the driver's name";
   finding.remedy = "write a rule for it: match: [words of the name], cc, tflops, memory_gbps";
@@ -185,8 +185,8 @@ void JudgeForeignUse(const NodeInventory& node, const std::vector<GpuUuid>& free
     const std::uint64_t used = *sample->used_bytes;
     if (used <= kIdleBytes + gpu.reserved_bytes.value_or(0)) continue;
     Finding finding = MakeFinding("gpu_busy", Severity::kWarning, node.node,
-                                  Name(node, i) + " is free for us, and " + FormatBytes(used) +
-                                      " of it are used by programs that are not ours");
+                                  Name(node, i) + " has no job of launch, but other programs use " +
+                                      FormatBytes(used) + " of its memory");
     finding.evidence = "NVML: " + FormatBytes(used) + " of " + FormatBytes(gpu.memory_bytes);
     finding.remedy = "find them: nvidia-smi -i " + NvidiaSmiId(node, i) +
                      " --query-compute-apps=pid,name,used_memory --format=csv";

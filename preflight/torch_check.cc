@@ -217,7 +217,7 @@ Finding UnaskedInterpreter(const NodeInventory& node, const RuntimeFacts& runtim
                                 runtime.path + On(node) + " could not be asked");
   finding.evidence = runtime.says;
   finding.remedy =
-      "mend what the node lacked to start it: " + runtime.says.substr(kNotAsked.size()) +
+      "provide what the node lacked to start it: " + runtime.says.substr(kNotAsked.size()) +
       "\nthen run `launch check " + node.node.value + "` again";
   finding.fix = {"launch check " + node.node.value};
   return finding;

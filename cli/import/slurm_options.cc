@@ -77,7 +77,7 @@ Result<const Known*> LongOption(std::string_view name) {
       return Fail(ErrorCode::kInvalidArgument,
                   "--" + std::string(name) + " may mean --" + std::string(found->name) + " or --" +
                       std::string(one.name),
-                  "write it out");
+                  "write the option in full");
     found = &one;
   }
   return found;

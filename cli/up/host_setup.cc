@@ -154,7 +154,7 @@ Result<ControllerMade> StartController(Remote& remote, const HostFacts& facts,
   const std::size_t first = answer.output.find(kBetween);
   const std::size_t second = answer.output.find(kBetween, first + 1);
   if (second == std::string::npos)
-    return Fail(ErrorCode::kDataLoss, "the operator's credentials are not whole in " + state);
+    return Fail(ErrorCode::kDataLoss, "the operator's credentials are incomplete in " + state);
   made.ca_pem = answer.output.substr(0, first);
   made.certificate_pem =
       answer.output.substr(first + kBetween.size(), second - first - kBetween.size());

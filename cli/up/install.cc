@@ -125,9 +125,9 @@ Result<Installed> Install(Remote& remote, const HostFacts& facts, const Release&
   LAUNCH_ASSIGN_OR_RETURN(const std::string missing, MissingPrograms(remote, release, dir));
   if (!missing.empty())
     return Fail(ErrorCode::kFailedPrecondition,
-                missing + ": not whole in " + dir + " after it was installed",
+                missing + ": incomplete in " + dir + " after it was installed",
                 "is its disk full or damaged? `current` is as it was; run this again when that is "
-                "mended");
+                "repaired");
   const std::string link = ShellQuote(facts.programs + "/current");
   const std::string fresh = ShellQuote(facts.programs + "/.current.new") + ".$$";
   LAUNCH_RETURN_IF_ERROR(Must(remote,

@@ -137,7 +137,7 @@ Result<std::vector<PlanOption>> OptionsOf(const OptionLimits& limits, const Rank
   if (ways.empty()) {
     const std::string name(limits.strategy ? ToString(*limits.strategy) : "auto");
     return Fail(ErrorCode::kInvalidArgument,
-                "strategy: " + name + " cannot be had with these processes, offload and trainer",
+                "strategy: " + name + " does not go with these processes, offload and trainer",
                 "leave strategy or offload out");
   }
   std::vector<Checkpointing> recomputing = {Checkpointing::kNone};

@@ -207,9 +207,9 @@ std::optional<Finding> UnknownKeys(const AccelerateSettings& settings) {
   const bool one = settings.unknown_keys.size() == 1;
   return MakeFinding("accelerate_keys_unknown", Severity::kWarning,
                      settings.file + ": " + Joined(settings.unknown_keys, ", ") +
-                         (one ? " is no setting" : " are no settings") +
-                         " of accelerate, which would stop there: passed over",
-                     "mend the spelling, or take it out");
+                         (one ? " is not a setting" : " are not settings") +
+                         " of accelerate, which would stop there: ignored",
+                     "correct the spelling, or take it out");
 }
 
 void AddFileSettings(const AccelerateSettings& file, AccelerateSettings& settings) {

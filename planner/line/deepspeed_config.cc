@@ -66,7 +66,7 @@ Result<Json> ParseStrictly(std::string_view text, const std::string& path, bool 
                 "DeepSpeed wants {\"zero_optimization\": {...}, ...}");
   }
   if (!twice.empty()) {
-    return Fail(ErrorCode::kInvalidArgument, path + ": \"" + twice + "\" stands there twice",
+    return Fail(ErrorCode::kInvalidArgument, path + ": \"" + twice + "\" is given twice",
                 "leave one of the two out");
   }
   return json;
@@ -272,10 +272,10 @@ Result<DeepspeedConfig> ReadDeepspeedConfig(std::string_view text, const std::st
   if (!Json::accept(text)) {
     const auto converted = JsonOfHjson(text);
     if (!converted && reader == ConfigReader::kDeepspeed) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  path + " is not JSON, nor Hjson, as which DeepSpeed reads it: " +
-                      converted.error().message,
-                  "correct that place");
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          path + " is neither JSON nor Hjson, which DeepSpeed reads: " + converted.error().message,
+          "correct that place");
     }
     if (converted) hjson = *converted;
   }

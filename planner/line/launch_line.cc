@@ -470,8 +470,8 @@ class LineReader {
     if (prefix_.sets_path() && place.launcher.launcher.find('/') == std::string::npos &&
         place.launcher.interpreter.empty() && !arguments.no_python) {
       return Fail(ErrorCode::kUnimplemented,
-                  "run: it sets PATH, on which " + place.launcher.launcher +
-                      " and its interpreter are found on the node",
+                  "run: it sets PATH, so only the node knows where " + place.launcher.launcher +
+                      " and its interpreter are",
                   "write the launcher with its whole path, or venv: or conda: in the job");
     }
     if (const ShellWord& script = words[arguments.script]; BeginsWithOtherDash(script)) {

@@ -28,7 +28,7 @@ bool NamesOptimizer(std::string_view word) {
 Unexpected UnknownOptimizer(const std::string& place, std::string_view word) {
   const std::string near = NearestName(Lower(word), Names());
   return Fail(ErrorCode::kInvalidArgument,
-              place + "\"" + std::string(word.substr(0, 60)) + "\" is no optimizer known here",
+              place + "\"" + std::string(word.substr(0, 60)) + "\" is not a known optimizer",
               (near.empty() ? std::string() : "write " + near + ", or ") +
                   "one with as many states a parameter: adamw (2), lion (1), sgd (0)");
 }

@@ -236,7 +236,7 @@ void ReadAdapterTargets(const Block& block, ModelInput& input) {
   setup.adapted = std::move(targets.layers);
   if (targets.unknown.empty()) return;
   input.assumptions.push_back("model.lora.targets: \"" + targets.unknown.substr(0, 60) +
-                              "\" is no layer known here, so all are counted");
+                              "\" is not a known layer, so all are counted");
 }
 
 // The job file, the trainer's flag and DeepSpeed's file may each name it: kinds are compared, not

@@ -224,7 +224,7 @@ def read_until(fd, text, timeout=20):
 
 def test_shell_has_a_terminal_and_ctrl_c_goes_to_the_program(cluster):
     job = start(cluster)
-    assert "no terminal" in cluster.launch("shell", job, code=2).stderr
+    assert "not a terminal" in cluster.launch("shell", job, code=2).stderr
     ours, theirs = pty.openpty()
     os.set_inheritable(theirs, True)
     subprocess.run(["stty", "rows", "33", "cols", "101"], stdin=theirs, check=True)
@@ -300,6 +300,6 @@ def test_cp_brings_files_from_a_running_job_and_to_it(cluster, tmp_path):
     assert (cluster.work / "renamed.sh").exists()
     cluster.launch("cp", here / "out", here / "renamed.sh", f"{job}:no/such", code=None)
     assert not (cluster.work / "no").exists()
-    assert "no terminal" in cluster.launch("attach", job, code=2).stderr, "another name of shell"
+    assert "not a terminal" in cluster.launch("attach", job, code=2).stderr, "another name of shell"
     for wrong in (["cp", "a", "b"], ["cp", f"{job}:out", f"{job}:b"], ["cp", "a", f"{job}:out", "."]):
         assert "of a job" in cluster.launch(*wrong, code=2).stderr

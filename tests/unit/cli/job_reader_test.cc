@@ -446,7 +446,7 @@ TEST(JobReader, SaysThatAWholeLineInQuotesIsOneWord) {
 TEST(JobReader, AnOperatorAmongTheWordsOfCdIsRefused) {
   const auto job = ReadJobLine({"cd", "sub", "&&", "python", "t.py"}, {}, "/w");
   ASSERT_FALSE(job);
-  EXPECT_EQ(job.error().message, "\"&&\" behind -- is a word that cd gets, and joins nothing");
+  EXPECT_EQ(job.error().message, "\"&&\" after -- is an argument of cd and joins no commands");
   EXPECT_EQ(job.error().hint, "-- bash -c 'cd sub && python t.py'");
   EXPECT_TRUE(ReadJobLine({"python", "t.py", "--sep", "&&"}, {}, "/w"));
 }

@@ -94,7 +94,7 @@ TEST(Accelerate, KeysThatTheRealProgramStopsAtAreSaid) {
     return std::string();
   };
   const std::string expected =
-      "a.yaml: bogus_key is no setting of accelerate, which would stop there: passed over";
+      "a.yaml: bogus_key is not a setting of accelerate, which would stop there: ignored";
   EXPECT_EQ(said("accelerate launch --config_file a.yaml t.py"), expected);
   EXPECT_EQ(said("set -e\npython prep.py\naccelerate launch --config_file a.yaml t.py"), expected);
   options.files["a.yaml"] = "distributed_type: MULTI_GPU\nnum_processes: 2\nfp16: true\n";
