@@ -30,7 +30,7 @@ class SharedFacts {
     }
     running_ = std::move(running);
   }
-  // Those that run, and those that ended since the last call.
+  // The ranks that run, and those that ended since the last call.
   std::pair<std::vector<RunningRank>, std::vector<RunningRank>> TakeRanks() {
     const std::lock_guard lock(mutex_);
     return {running_, std::exchange(ended_, {})};
@@ -39,7 +39,7 @@ class SharedFacts {
     const std::lock_guard lock(mutex_);
     processes_ = std::move(processes);
   }
-  // Without those that have ended since the driver was asked.
+  // Processes on GPUs, without those that have ended since the driver was asked.
   std::optional<GpuProcessSnapshot> Processes(const std::string& proc_root) const {
     const std::lock_guard lock(mutex_);
     auto processes = processes_;

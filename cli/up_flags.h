@@ -35,18 +35,18 @@ struct UpFlags {
   bool sudo = false;
 };
 
-// -F, --parallel, --accept-new-host-keys.
+// Adds the flags -F, --parallel and --accept-new-host-keys.
 void AddSshFlags(CLI::App& verb, UpFlags& flags);
 
 // The hosts of a file or hostlist with what the flags say of them.
 Result<up::HostSet> HostsNamed(const UpFlags& flags);
 
-// With a table of the hosts on a terminal, else with a line for each step. The table is painted
-// until `progress` of what is returned is set to nothing, or that is destroyed.
+// Options that show progress: a table of the hosts on a terminal, else a line for each step. The
+// table is painted until the result's `progress` is reset or the result is destroyed.
 Result<up::UpOptions> OptionsOf(const App& app, const UpFlags& flags, const up::HostSet& set);
 
-// What the verb names, or --context; empty when there is neither. kInvalidArgument: both, and not
-// the same.
+// The cluster that the verb names, or that of --context; empty when there is neither.
+// kInvalidArgument: both name one, and not the same.
 Result<std::string> NameGiven(const App& app, const std::string& named);
 
 // The cluster that is meant: the one given, else the current one, else the only one that was begun
@@ -57,8 +57,8 @@ Result<std::string> ClusterMeant(const App& app, const Contexts& contexts,
 // The hosts of a cluster that `launch up` made from here.
 Result<up::HostSet> HostsOf(const Contexts& contexts, const std::string& cluster);
 
-// The hosts that did not make it, with what to do; the number of them. What happened to `told` is
-// said elsewhere.
+// Prints the hosts that failed, with what to do, and returns their number. What happened to `told`
+// is said elsewhere.
 std::size_t ShowFailures(const App& app, const std::vector<up::HostResult>& results,
                          const std::string& told = {});
 

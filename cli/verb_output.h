@@ -9,11 +9,11 @@
 
 namespace launch {
 
-// kInvalidArgument: the verb that was given has no document for -o json and yaml, or no table for
-// csv and custom=.
+// Checks that the given verb can print in the chosen form. kInvalidArgument: it has no document for
+// -o json and yaml, or no table for csv and custom=.
 Result<void> MustPrint(const CLI::App& parser, const App& app);
 
-// Whether a line asks for JSON that could not be read to its end, which would tell.
+// Whether the command line, which could not be parsed to its end, asks for JSON.
 bool AsksForJson(const std::vector<std::string>& words);
 
 }  // namespace launch

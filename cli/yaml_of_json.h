@@ -5,7 +5,7 @@
 
 namespace launch {
 
-// Throws nlohmann::json::exception where the text is no JSON.
+// The document as YAML. Throws nlohmann::json::exception where the text is not JSON.
 std::string YamlOfJson(const std::string& json);
 
 }  // namespace launch

@@ -16,8 +16,8 @@ namespace launch {
 // than the owner of the directory reads; a file that has another name besides is refused too.
 enum class Links { kFollow, kRefuse };
 
-// Opens a regular file for reading; never waits, as for the writer of a pipe. kInvalidArgument for what is
-// no regular file; other errors as open(2) told them.
+// Opens a regular file for reading; never waits, as for the writer of a pipe. kInvalidArgument for
+// what is no regular file; other errors as open(2) told them.
 Result<UniqueFd> OpenRegular(const std::string& path, Links links = Links::kFollow);
 
 // At most `most` bytes from offset `from` on; fewer at the end of the file or behind an error.

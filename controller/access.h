@@ -27,7 +27,8 @@ struct AccessRow {
 // service descriptors).
 const std::vector<AccessRow>& AccessTable();
 
-// kPermissionDenied with who the caller is and which role is missing; an unlisted method is denied.
+// Checks that the caller may call the method. kPermissionDenied says who the caller is and which
+// role is missing; an unlisted method is denied.
 Result<void> CheckAccess(std::string_view method, Role role, const Identity& who);
 
 // Status in full, logs and cancel: the owner, or an operator.

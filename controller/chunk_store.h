@@ -34,13 +34,13 @@ class ChunkStore {
                       std::uint64_t most = std::numeric_limits<std::uint64_t>::max())
       : dir_(std::move(dir)), most_(most) {}
 
-  // Of (digest, size), those that are not here; those that are count as used now. When nothing is
-  // missing, all of it is durable.
+  // Which of the chunks (digest, size) are not here; those that are count as used now. When none is
+  // missing, all are durable.
   Result<std::vector<std::string>> Missing(
       const UserName& user, const std::vector<std::pair<std::string, std::uint32_t>>& wanted);
 
-  // kResourceExhausted when the user would have more than may be, or the disk would be left with
-  // less than is kept for the job store.
+  // Stores a chunk. kResourceExhausted when the user would have more than is allowed, or the disk
+  // would be left with less than is kept for the job store.
   Result<void> Put(const UserName& user, std::string_view bytes);
 
   // kNotFound; kDataLoss when the bytes are not those of the name (then the piece is removed); or
@@ -67,7 +67,8 @@ class ChunkStore {
 
   Mutex syncing_;  // before mutex_; whoever waits for it finds the work done
   Mutex mutex_;
-  // By each sweep; of a user of whom it is not known, when it is asked for.
+  // Bytes of each user; counted by each sweep and, for a user of whom they are not known, when
+  // asked for.
   std::map<UserName, std::uint64_t> used_ LAUNCH_GUARDED_BY(mutex_);
   std::uint64_t writing_ LAUNCH_GUARDED_BY(mutex_) = 0;  // pieces, now
   std::uint64_t written_ LAUNCH_GUARDED_BY(mutex_) = 0;  // since the start

@@ -11,8 +11,8 @@ namespace launch::controller {
 
 std::string EncodeStoredPlan(const Plan& plan, const std::vector<PlannedAllocation>& allocations);
 
-// kDataLoss when the bytes are not those of `expected` (SHA-256, hex) or not whole, or when a spec
-// does not match its own digest.
+// Decodes a stored plan. kDataLoss when the bytes are not those of `expected` (SHA-256, hex) or not
+// whole, or when a spec does not match its own digest.
 Result<StoredPlan> DecodeStoredPlan(std::string_view bytes, const std::string& expected);
 
 // The plan of an attempt from its chunks in the store; chunks beyond its own are of a plan that was

@@ -12,11 +12,12 @@
 
 namespace launch::observed {
 
-// As Edge::MaybeWord wants it: valid UTF-8, '?' for each control character, at most kMaxWord bytes.
+// The text as Edge::MaybeWord accepts it: valid UTF-8, '?' for each control character, at most
+// kMaxWord bytes.
 std::string Word(std::string_view text);
-// As Edge::Path wants it: up to the first NUL byte, shorter than PATH_MAX.
+// The path as Edge::Path accepts it: up to the first NUL byte, shorter than PATH_MAX.
 std::string Path(std::string_view path);
-// As Edge::Gpu wants it: '_' for each byte outside of its alphabet.
+// The UUID as Edge::Gpu accepts it: '_' for each byte outside of its alphabet.
 std::string Gpu(std::string_view uuid);
 
 // May it stand in an environment? What may not is left out.

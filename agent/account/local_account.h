@@ -27,7 +27,7 @@ struct AccountRules {
   bool root_jobs = false;                    // jobs of the owner "root" run as root
 };
 
-// As the account database of this machine has it; may ask the network. kPermissionDenied: unknown.
+// The account in this machine's database, which may ask the network. kPermissionDenied: unknown.
 Result<LocalAccount> FindAccount(const std::string& name);
 
 // Whether jobs of `owner` may run as this account. Pure.

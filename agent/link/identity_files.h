@@ -23,14 +23,15 @@ struct JoinedCluster {
   std::string install_id;
 };
 
-// "launch-gpu01-3f2a9c01": the node's control groups, alike in every installation of it.
+// Name of the node's control groups ("launch-gpu01-3f2a9c01"), the same in every installation of
+// it.
 std::string CgroupName(const NodeId& node, const std::string& install_id);
 
 std::string IdentityDir(const std::string& state_dir);
 
 // Errors name the file and say how to join. Checks that key and certificate belong together.
 Result<IdentityFiles> ReadIdentity(FileSystem& files, const std::string& state_dir);
-// As one: after a crash at any point the old or the new identity is read.
+// Replaces the files as one: after a crash at any point the old or the new identity is read.
 Result<void> WriteIdentity(FileSystem& files, const std::string& state_dir,
                            const IdentityFiles& identity);
 

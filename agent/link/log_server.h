@@ -18,7 +18,7 @@ class BulkUp;
 
 namespace launch::agent {
 
-// One per bulk stream and used by its thread only.
+// There is one for each bulk stream, used by that stream's thread only.
 class LogServer {
  public:
   explicit LogServer(LogSource& logs) : logs_(logs) {}

@@ -21,7 +21,8 @@ Result<std::vector<EnvVar>> EnvironmentOf(const RankSpec& rank,
                                           const std::optional<LocalAccount>& account,
                                           const MakeProbeScope& scope = {});
 
-// Of `env -0` behind our mark; what scripts print stands in front. Absent: there is no mark.
+// Reads the output of `env -0` after our mark; what scripts print stands before it. Absent: there
+// is no mark.
 std::optional<std::vector<EnvVar>> ReadEnvironment(std::string_view output);
 
 }  // namespace launch::agent

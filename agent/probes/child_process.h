@@ -83,7 +83,8 @@ using MakeProbeScope = std::function<Result<ProbeScope>()>;
 
 struct Patience {
   Millis all{};
-  // Until `word` is in its output, which may come first, last or between other text. Empty: none.
+  // `first` is the deadline until `word` is in the output, where it may come first, last or between
+  // other text. Empty: there is none.
   std::string word = {};
   Millis first{};
   // NOLINTNEXTLINE(google-explicit-constructor): most programs have the one deadline.

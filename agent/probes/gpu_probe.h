@@ -28,7 +28,7 @@ class GpuProbe {
   virtual ~GpuProbe() = default;
   virtual GpuFacts List() = 0;
   virtual std::vector<GpuSample> Sample() = 0;
-  // Of the GPUs whose processes the driver tells; absent: it does not answer.
+  // The processes on those GPUs of which the driver tells them; absent: it does not answer.
   virtual std::optional<GpuProcessList> Processes() = 0;
 };
 

@@ -31,10 +31,11 @@ struct HostRoots {
 // To be called once before threads start: hwloc reads its settings from the environment.
 void ConfigureHwloc();
 
-// In coherent NUMA mode a node without cores is GPU memory and no RAM of the host (GH200).
+// Facts of the host. In coherent NUMA mode a NUMA node without cores is GPU memory, not the host's
+// RAM (GH200).
 HostFacts ProbeHost(const HostRoots& roots, CoherentMode coherent);
 HostSample SampleHost(const HostRoots& roots, CoherentMode coherent);
-// Without install_id, which is the agent's own (made at join).
+// The machine's identity without install_id, which is the agent's own (made at join).
 MachineIdentity ProbeMachine(const HostRoots& roots);
 std::string BootId(const HostRoots& roots);
 

@@ -55,7 +55,7 @@ class InventoryProbe {
   // An interpreter that a job used here is probed from now on.
   void AddInterpreter(const std::string& path, const std::string& user);
 
-  // Of the GPUs and the machine of the last inventory; a simulated machine has neither.
+  // Samples the GPUs and the machine of the last inventory; a simulated machine has neither.
   from_node::Samples Sample();
   std::optional<GpuProcessList> Processes();  // absent: the driver does not answer
   // The driver's library sees a lost GPU that is back only after a new start, which this makes.
@@ -78,7 +78,8 @@ class InventoryProbe {
   std::map<PythonQuestion, RuntimeFacts> known_python_;  // guarded by mutex_
 };
 
-// Are these the same to a scheduler? Revision and the times of Python probes are left out.
+// Whether the inventories are the same to a scheduler. Revision and the times of Python probes do
+// not count.
 bool SameInventory(NodeInventory a, NodeInventory b);
 
 // The part of a machine that `dev up --nodes N` gives one agent. Positions of GPUs that do not

@@ -38,7 +38,7 @@ class NvmlSession {
   // Facts in PCI order, without the catalogue's type. A GPU that does not answer is in the list as
   // a placeholder with health bad, as it was last seen. Opens by itself.
   GpuFacts List();
-  // Of the GPUs of the last List, which it takes first if there was none.
+  // Samples the GPUs of the last List, which is made first if there was none.
   std::vector<GpuSample> Sample();
   // `user` and `name` are empty: only pids and bytes are the driver's to tell.
   std::vector<std::pair<GpuUuid, std::vector<GpuProcess>>> Processes();

@@ -65,7 +65,7 @@ class ProbeThread {
   // before: of others the driver never tells the processes.
   std::size_t CountLost(const GpuProcessList& lists) const;
   void TellSample();
-  // Whose the memory of each GPU is.
+  // Fills in whose the memory of each GPU is.
   void TellOwners(std::vector<GpuSample>& samples);
   // A GPU that told numbers before and now tells none, or one that is told to be well but has no
   // sample at all: the inventory must say why.

@@ -17,7 +17,7 @@ namespace launch::agent {
 
 struct ProgressPatterns;
 
-// Absent = not known. Of one rank.
+// Progress of one rank. Absent = not known.
 struct Progress {
   std::optional<std::int64_t> step;
   std::optional<std::int64_t> steps;

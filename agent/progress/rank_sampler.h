@@ -62,7 +62,7 @@ struct TreeUse {
   std::uint64_t cpu_ms = 0;     // used so far by those that live
   std::vector<std::int64_t> pids;
 };
-// Of a process and all its descendants.
+// What a process and all its descendants use.
 TreeUse UseOfTree(const std::string& proc_root, std::int64_t pid);
 
 }  // namespace launch::agent

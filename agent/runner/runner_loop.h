@@ -259,9 +259,10 @@ class RunnerLoop {
     std::optional<order::Drop> drop;  // to follow
   };
   std::map<Key, Accepting> accepting_;  // until their account, or who is in their way, is known
-  // Found without a record, and where; until they are gone or stopped.
+  // Allocations found without a record, and their control groups; until they are gone or stopped.
   std::map<Key, CgroupHost> unrecorded_;
-  // While what is there is taken over: who holds which file below `allocations` open.
+  // Only while allocations are taken over at the start: which processes hold each file below
+  // `allocations` open.
   std::map<std::string, std::vector<int>> holders_;
   std::set<Key> unforgotten_;  // as long as their logs cannot be moved
   std::set<Key> unreadable_;   // found with one that is damaged, until then

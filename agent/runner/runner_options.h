@@ -40,7 +40,7 @@ struct RunnerOptions {
   std::uint64_t log_cap_bytes = std::uint64_t{4} << 30;    // of a rank, where the job says nothing
   Millis keep_logs{std::int64_t{30} * 24 * 3'600'000};     // of attempts that are forgotten
   std::uint64_t min_free_bytes = std::uint64_t{64} << 20;  // below: no new allocations
-  // Kept back on the state directory's disk for the records of stops and ends.
+  // Bytes kept back on the state directory's disk for the records of stops and ends.
   std::uint64_t reserve_bytes = std::uint64_t{16} << 20;
   // The account that jobs of an owner run as; absent = all as this process. May ask the network.
   std::function<Result<LocalAccount>(const std::string& owner)> account_of;
@@ -52,38 +52,39 @@ struct RunnerOptions {
   std::function<std::optional<GpuProcessSnapshot>()> gpu_processes;
   // Asks the driver anew, so that gpu_processes soon gives a younger list. Returns at once.
   std::function<void()> ask_gpu_processes;
-  // The truth about one interpreter, run with this environment. Blocking, deadline of its own;
-  // `cancel` ends it.
+  // Asks one interpreter about itself, run with this environment. Blocks, with a deadline of its
+  // own; `cancel` ends it.
   AskInterpreter probe_runtime;
-  // The same without what takes long: whether it runs.
+  // The same without the import of torch, which takes long: only whether the interpreter runs.
   AskInterpreter read_runtime = {};
-  // What a rank's command finds in its environment, behind scripts that activate it. Blocking,
+  // What a rank's command finds in its environment once scripts have activated it. Blocks, with a
   // deadline of its own. Absent: what the plan says.
   std::function<Result<std::vector<EnvVar>>(const RankSpec& rank,
                                             const std::optional<LocalAccount>& account)>
       environment_of = {};
-  // The truth about the Python of an image; absent: it is not on this node yet. Blocking, deadline
-  // of its own. `python_words` run a program in the place of their last, empty word.
+  // Asks the Python of an image about itself; absent: the image is not on this node yet. Blocks,
+  // with a deadline of its own. `python_words` run a program in the place of their last, empty
+  // word.
   std::function<std::optional<RuntimeFacts>(const ContainerSpec& container,
                                             const ImageCommand& command,
                                             const std::optional<LocalAccount>& account)>
       probe_image = {};
   std::vector<std::string> python_words = {};
-  // The nodes of an attempt against each other. Blocking, deadline of its own; returns early when
-  // `cancel` turns true.
+  // Tests the network between the nodes of an attempt. Blocks, with a deadline of its own; returns
+  // early when `cancel` turns true.
   std::function<NetworkFacts(
       const std::string& interpreter, const AllocationSpec& spec, const to_node::NetworkTest& test,
       const std::optional<LocalAccount>& account, const std::atomic<bool>& cancel)>
       test_network;
   AskPySpy py_spy;  // blocking, with a deadline of its own
-  // Pieces of a copied working directory, from the controller. Blocking; from any thread.
+  // Fetches chunks of a copied working directory from the controller. Blocks; from any thread.
   FetchChunks fetch_chunks;
   // For tests: called by each worker thread before it does anything, as a dead file system would
   // hold it.
   std::function<void()> worker_begins;
   FileSystem* files = nullptr;  // borrowed
   Clock* clock = nullptr;       // borrowed, thread-safe
-  // From the end of the grace to giving up the free proof.
+  // Time from the end of the grace until the proof that the GPUs are free is given up.
   Millis proof_time{60'000};
 };
 

@@ -26,11 +26,12 @@ struct StagingInput {
   std::string setup_tail;
   AskInterpreter probe_runtime;
   AskInterpreter read_runtime = {};
-  // What the rank's command finds, behind scripts that activate its environment.
+  // The environment that the rank's command finds once scripts have activated it.
   std::function<Result<std::vector<EnvVar>>(const RankSpec& rank,
                                             const std::optional<LocalAccount>& account)>
       environment_of = {};
-  // Of a job with an image; absent: there is none, or its runtime is not here.
+  // How to run the Python of the job's image; absent: there is no image, or its runtime is not
+  // here.
   std::optional<ImageCommand> image = {};
   std::function<std::optional<RuntimeFacts>(const ContainerSpec& container,
                                             const ImageCommand& command,
@@ -40,20 +41,23 @@ struct StagingInput {
       const std::string& interpreter, const AllocationSpec& spec, const to_node::NetworkTest& test,
       const std::optional<LocalAccount>& account, const std::atomic<bool>& cancel)>
       test_network = {};
-  // Told before a wait that may be long, in words: "the answer of the interpreter /x/python".
+  // Called before a wait that may be long, with what is awaited in words: "the answer of the
+  // interpreter /x/python".
   std::function<void(std::string what)> waits_for = {};
-  // Whose files are looked at, with this account's eyes; absent = the agent's own.
+  // The account as which files are looked at; absent: the agent's own.
   std::optional<LocalAccount> account = {};
 };
 
-// Blocking, with a deadline on each wait; returns early when `cancel` turns true. Facts only: the
-// controller judges them. After a failed `setup` nothing else is looked at.
+// Looks at all of it; blocks, with a deadline on each wait, and returns early when `cancel` turns
+// true. Returns facts only: the controller judges them. After a failed `setup` nothing else is
+// looked at.
 StagingFacts RunStaging(const StagingInput& input, const std::atomic<bool>& cancel);
 
-// Whether workdir is here, and is that of the submitter as far as he told.
+// Whether workdir is here and, as far as the submit told, is the submitter's.
 bool SeesWorkdir(const AllocationSpec& spec, const std::optional<LocalAccount>& account);
 
-// The marker that proves a shared workdir: its path, and its end; gone is fine. Blocking.
+// The marker that proves a shared workdir: its path, and its removal, which blocks; a missing one
+// is no error.
 std::string MarkerPath(const AllocationSpec& spec, const std::string& marker);
 void RemoveMarker(const std::string& path, const std::optional<LocalAccount>& account);
 

@@ -19,7 +19,7 @@
 namespace launch::agent {
 
 using TakeChunk = std::function<Result<void>(const std::string& digest, std::string_view bytes)>;
-// What the owner of `job` sent.
+// Fetches chunks that the owner of `job` sent.
 using FetchChunks =
     std::function<Result<void>(JobId job, const std::vector<std::string>& digests,
                                const TakeChunk& take, const std::atomic<bool>& cancel)>;
@@ -33,11 +33,11 @@ struct CopyWish {
   std::optional<LocalAccount> account = {};  // whose the copy becomes; absent = stays ours
 };
 
-// Whether it is there or not.
+// Path of the copy, whether or not it exists.
 std::string CopyPath(const std::string& state_dir, JobId job, const std::string& root);
 
-// Blocking. The directory of the copy: as an earlier attempt of the job left it, or fetched and
-// unpacked now. Errors say what is missing on this node.
+// Returns the directory of the copy: as an earlier attempt of the job left it, or fetched and
+// unpacked now. Blocks. Errors say what is missing on this node.
 Result<std::string> MakeCopy(const CopyWish& wish, const FetchChunks& fetch,
                              const std::atomic<bool>& cancel);
 
@@ -49,7 +49,7 @@ AllocationSpec InCopy(AllocationSpec spec, const std::string& copy);
 std::string WithPathReplaced(const std::string& text, const std::string& from,
                              const std::string& to);
 
-// The copy was needed until now.
+// Records that the copy was needed until now.
 void NoteCopyUse(const std::string& directory);
 
 }  // namespace launch::agent

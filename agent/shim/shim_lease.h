@@ -10,7 +10,8 @@ class Lease {
  public:
   enum class Due { kNothing, kTerminate, kKill };
 
-  // Until `end_ms`, or what the file `../lease` of `directory` says by then. 0 or an errno.
+  // Watches a lease until `end_ms`, or what the file `../lease` of `directory` says by then.
+  // Returns 0 or an errno.
   int Watch(int directory, std::int64_t end_ms, std::int64_t grace_ms);
   // Takes the first of the cgroup.procs files of the rank; a kernel without cgroup.kill has none.
   void OpenKill(const char* procs);

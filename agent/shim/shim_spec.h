@@ -23,8 +23,8 @@ enum SpecFlags : std::uint32_t {
   kShimKeepsLocks = 1u << 3,  // the rank inherits none: its control group tells what belongs to it
 };
 
-// Of the layout below: raised with every change of it, so that an agent and a shim of two versions
-// do not understand each other by chance. Records on disk have a version of their own.
+// Version of the layout below: raised with every change of it, so that an agent and a shim of two
+// versions do not understand each other by chance. Records on disk have a version of their own.
 inline constexpr std::uint32_t kSpecVersion = 3;
 
 // Followed by NUL-terminated strings: cwd, shim cgroup.procs files, rank cgroup.procs files, argv,

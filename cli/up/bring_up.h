@@ -49,7 +49,7 @@ struct BroughtUp {
   bool controller = false;        // false: the head's error says why; the others were looked at
 };
 // Brings up the cluster on all hosts. A head that ssh does not reach is one bad host like any other
-// where its controller answers. Two hosts that lead to one machine are reported before anything is
+// where its controller answers. Two hosts that lead to one machine fail before anything is
 // done on any, but not with `in_turn`. With `in_turn` the hosts after the first node that failed
 // are left as they are, with an error that says so. Ranks and their supervisors live on.
 BroughtUp BringUp(const HostSet& set, const UpOptions& options, Contexts& contexts);

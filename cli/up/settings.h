@@ -10,10 +10,10 @@
 
 namespace launch::up {
 
-// As YAML with one key a line, always the same for the same settings; empty = nothing is set.
-// What `own` says of a key counts before `common`; labels and users are joined by name. Absent:
-// neither is there. kInvalidArgument with the line in `file`, also for what `launch up` sets
-// itself.
+// The settings as YAML with one key a line, always the same for the same settings; empty: nothing
+// is set. A key of `own` counts before that of `common`; labels and users are joined by name.
+// Absent: neither map is there. kInvalidArgument with the line in `file`, also for what `launch up`
+// sets itself.
 Result<std::optional<std::string>> ReadAgentSettings(const YamlNode* common, const YamlNode* own,
                                                      const std::string& file);
 Result<std::optional<std::string>> ReadControllerSettings(const YamlNode* node,
@@ -24,16 +24,16 @@ struct Settings {
   std::optional<std::string> agent;
   std::optional<std::string> controller;
 };
-// kInvalidArgument with the line in `file`, also for what allocation.sh sets itself and for what
-// only an agent that is root can do.
+// Reads the settings for nodes of Slurm. kInvalidArgument with the line in `file`, also for what
+// allocation.sh sets itself and for what only an agent that is root can do.
 Result<Settings> ReadSlurmSettings(std::string_view text, const std::string& file);
 
-// What agent.yaml of a machine shall hold, empty = no file. An agent that is root and was told
+// What agent.yaml of a machine is to hold; empty: no file. An agent that is root and was told
 // nothing else runs the jobs of all its users, each as their account (docs/decisions/0009).
 std::string AgentFile(const std::optional<std::string>& settings, bool root);
 std::string ControllerFile(const std::optional<std::string>& settings);
 
-// Whether they ask for what only root can do.
+// Whether the settings ask for what only root can do.
 bool NeedsRoot(const std::optional<std::string>& settings);
 
 }  // namespace launch::up

@@ -19,7 +19,7 @@
 
 namespace launch::up {
 
-// One host's connection, facts and story.
+// One host: its connection, its facts and what was done on it.
 struct Site {
   HostResult result;
   std::unique_ptr<Remote> remote;
@@ -38,9 +38,9 @@ void Enter(const UpOptions& options, const Site& site, Stage stage, std::uint64_
            std::uint64_t total = 0);
 void Failed(const UpOptions& options, Site& site, Error error);
 
-// Connects, unless it is this machine.
+// Connects to the host, unless it is this machine.
 Result<void> Open(Site& site, const UpOptions& options);
-// What all hosts of one `up` take from.
+// What all hosts of one `up` share.
 struct Supply {
   explicit Supply(std::vector<std::string> dirs) : releases(std::move(dirs)) {}
   Releases releases;
@@ -50,16 +50,17 @@ struct Supply {
 // Connects again where the connection lay idle for so long that sshd may have ended it.
 Result<void> OpenAgain(Site& site, const UpOptions& options);
 
-// Those of one machine fail, but for the one whose node it is already.
+// Lets all hosts that are one machine fail, but for the one whose node it is already.
 void RefuseTwins(std::vector<Site>& sites, const UpOptions& options);
 
-// Connects, asks what is there and chooses the release; why it cannot be a node.
+// Connects, asks what is there and chooses the release. The error says why the host cannot be a
+// node.
 Result<void> Reach(Site& site, const UpOptions& options, Supply& supply, bool head);
 Result<void> InstallOn(Site& site, const UpOptions& options, Supply& supply);
 // Says that settings are not those of the machine's file, if so: what was, or would be, written.
 void SayNewSettings(const UpOptions& options, Site& site, const char* name,
                     const std::string& wanted, const std::string& there);
-// When what runs there runs from the new release.
+// Removes old releases; to call when everything on the host runs from the new one.
 Result<void> Tidy(Site& site, const UpOptions& options);
 
 // Runs `work` for each site, `parallel` at a time; an error stays with its site.

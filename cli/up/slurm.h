@@ -19,12 +19,12 @@ struct AllocationWish {
   std::string programs;     // directory of launch, launch-agent, launch-shim
 };
 
-// The user's words as one line for the shell again: quotes are understood, nothing is expanded.
-// kInvalidArgument when they are no words of one command.
+// The user's arguments of sbatch as one line for the shell: quotes are understood, nothing is
+// expanded. kInvalidArgument when they are not the words of one command.
 Result<std::string> SbatchWords(const std::string& arguments);
 
-// sbatch's answer: the number of the allocation. kFailedPrecondition: sbatch's own refusal;
-// kNotFound: there is no Slurm here.
+// Runs sbatch and returns the number of the allocation. kFailedPrecondition: sbatch refused it, in
+// its own words; kNotFound: there is no Slurm here.
 Result<std::string> SubmitAllocation(Remote& here, const AllocationWish& wish);
 
 // State of an allocation, as squeue reports it.

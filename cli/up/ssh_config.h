@@ -12,7 +12,7 @@
 
 namespace launch::up {
 
-// Empty and 0: the configuration leaves it to the program.
+// Settings of one host. Empty or 0: the configuration leaves that to the program.
 struct SshSettings {
   std::string host_name;  // HostName, or the name that was asked for
   std::string user;
@@ -26,11 +26,12 @@ struct SshSettings {
   friend bool operator==(const SshSettings&, const SshSettings&) = default;
 };
 
-// The output of `ssh -G`.
+// Reads the output of `ssh -G`.
 SshSettings ReadSshSettings(std::string_view output);
 
-// `config`: the file that is read in place of the user's and the system's; empty = those. nullopt:
-// there is no ssh program here. kInvalidArgument in its words: it does not understand the file.
+// Asks `ssh -G` for the settings of the host. `config`: the file that is read in place of the
+// user's and the system's; empty: those. Absent: there is no ssh program here. kInvalidArgument, in
+// ssh's words: it does not understand the file.
 Result<std::optional<SshSettings>> AskSsh(const Host& host, const std::string& config);
 
 }  // namespace launch::up

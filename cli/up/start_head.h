@@ -21,7 +21,7 @@ struct StartedHead {
 Result<StartedHead> StartHead(Site& head, const HostSet& set, const UpOptions& options,
                               Supply& supply, Contexts& contexts);
 
-// That of a cluster that is known here and answers, without ssh to its machine.
+// The controller of a cluster that is known here and answers, without ssh to its machine.
 Result<StartedHead> RunningHead(const UpOptions& options, const Contexts& contexts);
 
 }  // namespace launch::up

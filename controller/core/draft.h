@@ -115,8 +115,8 @@ void NoteExit(Draft& draft, const NodeId& node, const ExitReport& report);
 // The highest attempt of a job that a node has seen: kept for a job that waits or that the node has
 // a part of, and only if it is within reason.
 void NoteFloor(Draft& draft, const NodeId& node, const Key& floor);
-// Makes the next attempt of a job that is in the store have a higher number than `floor`, unless that
-// is out of reason (kMaxFloorJump).
+// Makes the next attempt of a job that is in the store have a higher number than `floor`, unless
+// that is out of reason (kMaxFloorJump).
 void RaiseFloor(Draft& draft, const NodeId& node, const Key& floor);
 // Records an agent's notice as an event, of its own kind if agents may use that; at most
 // kMaxNoticesPerMinute of one session.

@@ -6,7 +6,7 @@
 
 namespace launch::controller {
 
-// Whether it stands for every address of this host.
+// Whether `host` stands for every address of this host.
 bool IsWildcard(const std::string& host);
 
 // "10.0.0.1:7000", "[::1]:7000".
@@ -15,8 +15,8 @@ std::string HostPortText(const std::string& host, int port);
 // "host:port" for callers on this host: loopback when listening on all addresses.
 std::string LocalAddress(const std::string& host, int port);
 
-// For callers elsewhere, best first: the address listened on; of a wildcard each address of this
-// host that is not loopback, then its name.
+// Addresses for callers elsewhere, best first: the one listened on or, for a wildcard, each address
+// of this host that is not loopback, then its name.
 std::vector<std::string> DialableAddresses(const std::string& host, int port);
 
 }  // namespace launch::controller

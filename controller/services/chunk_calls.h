@@ -19,7 +19,7 @@ class PutChunksRequest;
 
 namespace launch::controller {
 
-// The caller was let in already. The disk is worked on behind the callback.
+// Answers a caller who was let in already. The disk is read on another thread than the callback's.
 grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Executor& executor,
                                         ChunkStore& chunks, const UserName& user,
                                         const v1::MissingChunksRequest& request,
@@ -27,7 +27,8 @@ grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Ex
 grpc::ServerUnaryReactor* AnswerPut(grpc::CallbackServerContext* context, Executor& executor,
                                     ChunkStore& chunks, const UserName& user,
                                     const v1::PutChunksRequest& request);
-// For a job of `owner`, who alone sent what is looked for; absent: the node has no part in it.
+// Sends chunks for a job of `owner`, and only what that user sent; absent: the node has no part of
+// the job.
 grpc::ServerWriteReactor<v1::FetchChunksReply>* MakeFetchStream(
     ChunkStore& chunks, const std::optional<UserName>& owner,
     const v1::FetchChunksRequest& request);

@@ -22,8 +22,8 @@ class DiskReserve {
   void TryAgain(BootTime now);
   // Gives the bytes back to the disk. False when they were not there any more.
   bool Spend();
-  // It was given back, and the disk has not had room for it since. A disk that was too small for it
-  // from the start is not called full for that.
+  // Whether the reserve was given back, and the disk has not had room for it since. A disk that was
+  // too small for it from the start is not called full for that.
   bool spent() const { return spent_; }
 
  private:

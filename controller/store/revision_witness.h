@@ -21,7 +21,7 @@ class RevisionWitness {
 
   static Result<RevisionWitness> Open(const std::string& path);
 
-  // Absent when the file is new or torn by a power loss.
+  // What the file says; absent when it is new or torn by a power loss.
   std::optional<Seen> Read() const;
   // A failure only leaves the older witness, which is still true.
   void Note(const Seen& seen) const;

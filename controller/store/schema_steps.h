@@ -15,11 +15,11 @@ struct SchemaStep {
   const char* sql = "";
 };
 
-// Of this release. Empty: the tables are those of the first one.
+// The steps of this release. Empty: its tables are those of the first release.
 std::span<const SchemaStep> SchemaSteps();
 
-// Does what `steps` say beyond the version of `file`, which is ours and open for writing; a copy of
-// it stays beside it as FILE.schemaN. Nothing is changed where no step is left or one fails; a
+// Carries out the `steps` beyond the version of `file`, which is ours and open for writing; a copy
+// of it stays beside it as FILE.schemaN. Nothing is changed where no step is left or one fails; a
 // newer version is left to CheckSchema.
 Result<void> UpgradeSchema(sqlite3* db, const std::string& file, std::span<const SchemaStep> steps);
 

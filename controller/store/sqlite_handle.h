@@ -34,11 +34,11 @@ Error LastError(sqlite3* db, std::string_view what, Into into = Into::kLog);
 
 // The log, or what of it nobody reads, goes into the database and is synced there.
 Result<void> Checkpoint(sqlite3* db, int mode);
-// As much as can be now. Busy and full leave the log as it is, and the next one tries again: no
-// error.
+// Moves as much of the log into the database as is possible now. A busy database or a full disk is
+// no error: the log stays as it is, and the next call tries again.
 Result<void> TryCheckpoint(sqlite3* db);
 
-// One or more statements without results.
+// Executes one or more statements that return no rows.
 Result<void> Execute(sqlite3* db, const std::string& sql);
 // First column of the first row.
 Result<std::int64_t> QueryInt(sqlite3* db, const std::string& sql);

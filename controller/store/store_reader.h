@@ -18,7 +18,7 @@ inline constexpr std::int64_t kSchema = 1;
 // Damage of `file`, with the way out.
 Unexpected Damaged(const std::string& file, const std::string& what);
 
-// Is the file ours, and of a version that we know?
+// Checks that the file is one of ours, of a version that we know.
 Result<void> CheckSchema(sqlite3* db, const std::string& file);
 Result<StoreMeta> ReadMeta(sqlite3* db, const std::string& file);
 // Every row, each verified by its sum and all of them by the digest of `meta`.
