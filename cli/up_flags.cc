@@ -182,8 +182,9 @@ std::size_t ShowFailures(const App& app, const std::vector<HostResult>& results,
     std::fprintf(stderr, "%s: %s\n", result.host.name.c_str(), FormatError(*result.error).c_str());
   }
   if (failed > 0)
-    app.Note(std::to_string(failed) + " of " + std::to_string(results.size()) +
-             " hosts failed; run this again when they are mended, the others are left as they are");
+    app.Note(
+        std::to_string(failed) + " of " + std::to_string(results.size()) +
+        " hosts failed; run this again when they are repaired; the others are left as they are");
   return failed;
 }
 

@@ -160,8 +160,8 @@ struct Prepare {
   std::string digest;  // SHA-256 (hex) of the spec's wire bytes as sent
   std::vector<std::pair<std::string, std::string>> secrets;  // never in spec, digest, files, logs
   std::string spec_bytes;  // wire form as planned and stored; empty: made from `spec` when sent
-  // As read: why `spec`, of which only the key is there then, cannot be obeyed. It is answered like
-  // any other reason, because a closed stream would bring the same bytes again.
+  // Set while reading: why `spec`, of which only the key is there then, cannot be obeyed. It is
+  // answered like any other reason, because a closed stream would bring the same bytes again.
   std::string refused = {};
   friend bool operator==(const Prepare&, const Prepare&) = default;
 };

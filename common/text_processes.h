@@ -1,4 +1,4 @@
-// Of a run that starts once per node: its processes, which a launcher in it starts, and the texts
+// The processes of a run that starts once per node, which a launcher in it starts, and the texts
 // that hold the launchers.
 #pragma once
 

@@ -37,7 +37,7 @@ struct YamlEntry {
 // merge keys, tags, several documents, duplicate keys, NULs or invalid UTF-8. Each refusal has
 // Where{file, line, column}. An empty document is an error here.
 Result<YamlNode> ParseYaml(std::string_view text, const std::string& file);
-// Of a file, or of a pipe until its end; more than ParseYaml takes is cut behind that.
+// Reads a file, or a pipe until its end; more than ParseYaml takes is cut off after that.
 Result<std::string> ReadYamlText(const std::string& path);
 Result<YamlNode> ReadYamlFile(const std::string& path);  // stats the size first
 

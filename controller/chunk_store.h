@@ -72,7 +72,8 @@ class ChunkStore {
   std::map<UserName, std::uint64_t> used_ LAUNCH_GUARDED_BY(mutex_);
   std::uint64_t writing_ LAUNCH_GUARDED_BY(mutex_) = 0;  // pieces, now
   std::uint64_t written_ LAUNCH_GUARDED_BY(mutex_) = 0;  // since the start
-  // Of `written_`; absent: what an earlier process wrote may not be on the disk either.
+  // How many of `written_` are synced; absent: what an earlier process wrote may not be on the disk
+  // either.
   std::optional<std::uint64_t> synced_ LAUNCH_GUARDED_BY(mutex_);
 };
 

@@ -17,9 +17,9 @@
 
 namespace launch::agent {
 
-// One use. Callbacks come from gRPC's threads; every method may be called from any thread. After
-// Start it must live until WaitEnd gave the end, and must not die on a thread of gRPC: with it goes
-// the last channel, and gRPC 1.51 then waits for the very thread it is on.
+// For one use. Callbacks come from gRPC's threads; every method may be called from any thread.
+// After Start it must live until WaitEnd gave the end, and must not die on a thread of gRPC: with
+// it goes the last channel, and gRPC 1.51 then waits for the very thread it is on.
 class AttachStream final : public grpc::ClientBidiReactor<v1::FromNode, v1::ToNode> {
  public:
   AttachStream(std::uint64_t id, ToldSink sink) : id_(id), sink_(std::move(sink)) {}

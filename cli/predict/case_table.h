@@ -22,7 +22,7 @@ class CaseTable {
   // unfinished quote, no column "id", an id twice or empty.
   static Result<CaseTable> Parse(std::string_view csv, const std::string& file,
                                  const std::set<std::string>& never_read);
-  // As Parse, of a file of at most 64 MiB. kNotFound, kIo or kInvalidArgument.
+  // Parse for a file of at most 64 MiB. kNotFound, kIo or kInvalidArgument.
   static Result<CaseTable> Read(const std::string& path, const std::set<std::string>& never_read);
 
   // The error of a row with more or fewer cells than the header: it does not hide the others.
@@ -33,7 +33,7 @@ class CaseTable {
   std::string_view Text(std::size_t row, std::string_view column) const;
   // Absent when the cell is empty or anything but one finite number.
   std::optional<double> Number(std::size_t row, std::string_view column) const;
-  // As Number, a whole number of at most 1e15 ("13000000000.0" is one).
+  // Number for a whole number of at most 1e15 ("13000000000.0" is one).
   std::optional<std::int64_t> Count(std::size_t row, std::string_view column) const;
 
  private:

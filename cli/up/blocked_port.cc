@@ -70,7 +70,7 @@ std::string Remedy(const std::string& why, const std::string& host, const std::s
   const Endpoint to = Split(address);
   if (why == kUnknownName)
     return "write address: of the head in the hosts file, one that " + host +
-           " reaches, or mend its DNS; then run this again";
+           " reaches, or correct its DNS; then run this again";
   if (why == "Connection refused")
     return "nothing listens there, or a firewall answers in its place: `launch nodes` tells "
            "whether "

@@ -144,7 +144,7 @@ void BringUpInTurn(std::vector<Site>& sites, const UpOptions& options, Supply& s
       Failed(options, sites[i],
              Error{ErrorCode::kFailedPrecondition,
                    "not upgraded, because " + failed + " failed before it",
-                   "mend that one and run this again", std::nullopt});
+                   "correct that one and run this again", std::nullopt});
       continue;
     }
     std::vector<Site> one(1);

@@ -108,7 +108,7 @@ Result<void> MustBeNode(const Host& host, const HostFacts& facts) {
   return Fail(ErrorCode::kFailedPrecondition,
               "this machine is the node " + certificate->identity.name + " already",
               "two entries lead to one machine, or the address of " + host.name +
-                  " is wrong; nothing was done here: mend the entry, or `launch nodes remove " +
+                  " is wrong; nothing was done here: correct the entry, or `launch nodes remove " +
                   certificate->identity.name + "` first");
 }
 

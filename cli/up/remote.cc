@@ -14,7 +14,7 @@ Result<void> MustBeDone(const RemoteAnswer& answer, const std::string& what) {
   if (answer.code == 0) return {};
   return Fail(ErrorCode::kFailedPrecondition,
               what + " failed: " + LastWords(answer.errors.empty() ? answer.output : answer.errors),
-              "run this again when that is mended");
+              "run this again when that is repaired");
 }
 
 Result<RemoteAnswer> Must(Remote& remote, const std::string& command, std::string_view input,

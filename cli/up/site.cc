@@ -90,7 +90,7 @@ void RefuseTwins(std::vector<Site>& sites, const UpOptions& options) {
       }
       Failed(options, *site,
              Error{ErrorCode::kFailedPrecondition, Joined(names, ", ") + " lead to one machine",
-                   "a machine is one node: mend the address of all but one, or leave them out; "
+                   "a machine is one node: correct the address of all but one, or leave them out; "
                    "nothing was done for this one",
                    std::nullopt});
     }

@@ -63,7 +63,7 @@ Result<std::optional<SshSettings>> AskSsh(const Host& host, const std::string& c
   if (done.code == 0) return std::optional<SshSettings>(ReadSshSettings(done.output));
   return Fail(ErrorCode::kInvalidArgument,
               "ssh -G " + host.Address() + ": " + std::string(Trim(done.errors)),
-              "mend " + (config.empty() ? "your ssh configuration" : config));
+              "correct " + (config.empty() ? "your ssh configuration" : config));
 }
 
 }  // namespace launch::up

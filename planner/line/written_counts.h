@@ -73,9 +73,10 @@ struct WrittenCounts {
   std::string_view one_node_rank;  // such a launcher that would be the same node everywhere
 };
 
-// Of calls with fixed numbers the one with the job's number counts, or that with the largest, and
-// no server beside a training; what only the node knows stays open. Arguments of the
-// script have names like these flags and mean something else. `files`: texts that the job names.
+// The counts that the script's text shows. Of calls with fixed numbers the one that has the job's
+// number decides, else the one with the largest; a server beside a training never does. What only
+// the node knows stays open. Arguments of the script have names like these flags and mean something
+// else. `files`: texts that the job names.
 WrittenCounts CountsIn(const ShellScript& script, const LaunchLineOptions& options);
 
 }  // namespace launch
