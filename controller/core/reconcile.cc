@@ -348,6 +348,147 @@ void JudgeStranger(Draft& draft, const NodeId& node, const AllocationStatus& sta
   draft.Send(node, to_node::Stop{status.key, StopCause::kStale, Millis{0}});
 }
 
+// A fresh record: of the stream before only the rivals stay.
+void AttachLive(Draft& draft, const event::NodeAttached& event) {
+  const from_node::Hello& hello = event.hello;
+  LiveNode& live = draft.live().nodes[event.node];
+  if (live.session) draft.Close(*live.session, "a newer stream of the same agent");
+  std::map<std::string, BootTime> rivals = std::move(live.rivals);
+  live = LiveNode{};
+  ForgetUnknownOf(draft, event.node);
+  live.rivals = std::move(rivals);
+  live.session = event.session;
+  live.attached = live.heard = draft.now();
+  live.last_seen = draft.wall();
+  live.silent = false;
+  live.machine = hello.machine;
+  live.boot_id = hello.boot_id;
+  live.instance = hello.instance;
+  live.cgroups = hello.cgroups;
+  live.clock_offset = Millis{ToMs(draft.now()) - ToMs(hello.boot)};
+}
+
+void NoteAttached(Draft& draft, const event::NodeAttached& event) {
+  const State& state = draft.state();
+  const from_node::Hello& hello = event.hello;
+  const auto known = state.nodes.find(event.node);
+  NodeRecord node = known == state.nodes.end() ? NodeRecord{} : known->second;
+  if (!node.boot_id.empty() && node.boot_id != hello.boot_id) {
+    draft.Event("node.rebooted", Subject(event.node), "");
+  }
+  if (!node.fenced_by.empty()) {
+    const bool was_off = node.boot_id != hello.boot_id;
+    draft.Event(was_off ? "node.returned" : "node.overlap", Subject(event.node),
+                was_off ? fmt::format("it was fenced by {}", node.fenced_by)
+                        : fmt::format("it was fenced by {}, but never went down: what it still "
+                                      "runs is stopped",
+                                      node.fenced_by));
+    node.fenced_by.clear();
+    node.fenced_at = WallTime{};
+  }
+  node.id = event.node;
+  node.machine = hello.machine;
+  node.boot_id = hello.boot_id;
+  node.account = hello.account;
+  if (node.first_seen == WallTime{}) node.first_seen = draft.wall();
+  draft.Put(node);
+  draft.Event("node.attached", Subject(event.node),
+              fmt::format("version {}, {} allocations", hello.version, hello.allocations.size()));
+  draft.Send(event.node, to_node::Welcome{state.cluster.id});
+  NoteInventory(draft, event.node, hello.inventory);
+}
+
+// What the node says of its allocations. Points into the Hello.
+using SaidOf = std::map<Key, const AllocationStatus*>;
+
+SaidOf TakeExits(Draft& draft, const event::NodeAttached& event) {
+  SaidOf said;
+  for (const AllocationStatus& status : event.hello.allocations) {
+    said[status.key] = &status;
+    for (const RankStatus& rank : status.ranks) {
+      if (rank.exit) NoteExit(draft, event.node, *rank.exit);
+    }
+  }
+  return said;
+}
+
+// What we have on it, what it has besides, and what it may forget.
+void SettleAllocations(Draft& draft, const event::NodeAttached& event, const SaidOf& said) {
+  const State& state = draft.state();
+  const from_node::Hello& hello = event.hello;
+  std::set<Key> ours;
+  if (const auto held = state.held_by_node.find(event.node); held != state.held_by_node.end()) {
+    ours = held->second;
+  }
+  for (const Key& key : ours) {
+    const auto status = said.find(key);
+    Reconcile(draft, state.allocs.at(key).at(event.node),
+              status == said.end() ? nullptr : status->second, hello);
+    draft.live().attempts[key].asked.erase(event.node);
+    draft.Touch(key.job);
+  }
+  for (const auto& [key, status] : said) {
+    if (!ours.contains(key)) JudgeStranger(draft, event.node, *status);
+  }
+  for (const Key& floor : hello.floors) {
+    const auto job = state.jobs.find(floor.job);
+    if (job == state.jobs.end() || job->second.phase != JobPhase::kDone) continue;
+    if (!said.contains(floor) && !ours.contains(floor)) {
+      draft.Send(event.node, to_node::Forget{floor});
+    }
+  }
+}
+
+// The node's own list of held GPUs is the truth of this moment.
+void HoldSaidGpus(Draft& draft, const event::NodeAttached& event) {
+  const State& state = draft.state();
+  const from_node::Hello& hello = event.hello;
+  std::vector<GpuUuid> foreign;
+  for (const auto& [gpu, why] : hello.held) {
+    if (state.quarantine.contains(gpu)) continue;
+    if (!MaySpeakFor(state, event.node, gpu)) {
+      foreign.push_back(gpu);
+      continue;
+    }
+    const std::set<Key> holders = HoldersOf(hello, gpu, true);
+    const Key holder = holders.size() == 1 ? *holders.begin() : Key{};
+    draft.HoldGpu(event.node, gpu, why, holder);
+    draft.Event("gpu.quarantined", Subject(event.node), fmt::format("{}: {}", gpu.value, why));
+  }
+  NoteForeignGpus(draft, event.node, foreign);
+}
+
+// Of the GPUs in quarantine those that nothing of the node holds any more.
+void FreeGpus(Draft& draft, const event::NodeAttached& event, const SaidOf& said) {
+  const State& state = draft.state();
+  const from_node::Hello& hello = event.hello;
+  std::vector<GpuUuid> free;
+  for (const auto& [gpu, record] : state.quarantine) {
+    if (record.node != event.node) continue;
+    const bool held = std::any_of(hello.held.begin(), hello.held.end(),
+                                  [&](const auto& entry) { return entry.first == gpu; });
+    // An agent that was restarted in between has its proof still to make: it holds nothing yet, and
+    // the process that the GPU is held for is still there.
+    std::set<Key> holders = HoldersOf(hello, gpu, held);
+    const auto status = said.find(record.key);
+    if (status != said.end() && !IsGone(status->second->phase)) holders.insert(record.key);
+    // Silence of an agent that cannot see it is no proof either: a person looks, and releases it.
+    if (!SeesWhatRan(record, draft.live().nodes[event.node])) {
+      holders.insert(record.key);
+      if (IsUnknownHere(state, record.key)) ClaimUnknown(draft, event.node, record.key);
+    }
+    if (!held && (holders.empty() || Planted(Bug::kForgottenQuarantine))) {
+      free.push_back(gpu);
+    } else {
+      draft.live().nodes[event.node].may_hold[gpu] = std::move(holders);
+    }
+  }
+  for (const GpuUuid& gpu : free) {
+    draft.EraseQuarantine(gpu);
+    draft.Event("gpu.freed", Subject(event.node), gpu.value);
+  }
+}
+
 }  // namespace
 
 void LoseRanks(Draft& draft, const AllocRecord& alloc, const std::string& why) {
@@ -376,7 +517,6 @@ void TakeAsDead(Draft& draft, const NodeId& node, const Key& key, const std::str
 
 void OnNode(Draft& draft, const event::NodeAttached& event) {
   const State& state = draft.state();
-  const from_node::Hello& hello = event.hello;
   if (const std::string why = WhyWentBack(state, event);
       !why.empty() && !Planted(Bug::kRegressTaken)) {
     RefuseRegress(draft, event, why);
@@ -386,117 +526,14 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
     Refuse(draft, event, why);
     return;
   }
-  LiveNode& live = draft.live().nodes[event.node];
-  if (live.session) draft.Close(*live.session, "a newer stream of the same agent");
-  std::map<std::string, BootTime> rivals = std::move(live.rivals);
-  live = LiveNode{};
-  ForgetUnknownOf(draft, event.node);
-  live.rivals = std::move(rivals);
-  live.session = event.session;
-  live.attached = live.heard = draft.now();
-  live.last_seen = draft.wall();
-  live.silent = false;
-  live.machine = hello.machine;
-  live.boot_id = hello.boot_id;
-  live.instance = hello.instance;
-  live.cgroups = hello.cgroups;
-  live.clock_offset = Millis{ToMs(draft.now()) - ToMs(hello.boot)};
-
-  const auto known = state.nodes.find(event.node);
-  NodeRecord node = known == state.nodes.end() ? NodeRecord{} : known->second;
-  if (!node.boot_id.empty() && node.boot_id != hello.boot_id) {
-    draft.Event("node.rebooted", Subject(event.node), "");
-  }
-  if (!node.fenced_by.empty()) {
-    const bool was_off = node.boot_id != hello.boot_id;
-    draft.Event(was_off ? "node.returned" : "node.overlap", Subject(event.node),
-                was_off ? fmt::format("it was fenced by {}", node.fenced_by)
-                        : fmt::format("it was fenced by {}, but never went down: what it still "
-                                      "runs is stopped",
-                                      node.fenced_by));
-    node.fenced_by.clear();
-    node.fenced_at = WallTime{};
-  }
-  node.id = event.node;
-  node.machine = hello.machine;
-  node.boot_id = hello.boot_id;
-  node.account = hello.account;
-  if (node.first_seen == WallTime{}) node.first_seen = draft.wall();
-  draft.Put(node);
-  draft.Event("node.attached", Subject(event.node),
-              fmt::format("version {}, {} allocations", hello.version, hello.allocations.size()));
-  draft.Send(event.node, to_node::Welcome{state.cluster.id});
-  NoteInventory(draft, event.node, hello.inventory);
-
-  for (const Key& floor : hello.floors) NoteFloor(draft, event.node, floor);
+  AttachLive(draft, event);
+  NoteAttached(draft, event);
+  for (const Key& floor : event.hello.floors) NoteFloor(draft, event.node, floor);
   // Exits first: they are proof, whatever else is missing.
-  std::map<Key, const AllocationStatus*> said;
-  for (const AllocationStatus& status : hello.allocations) {
-    said[status.key] = &status;
-    for (const RankStatus& rank : status.ranks) {
-      if (rank.exit) NoteExit(draft, event.node, *rank.exit);
-    }
-  }
-  std::set<Key> ours;
-  if (const auto held = state.held_by_node.find(event.node); held != state.held_by_node.end()) {
-    ours = held->second;
-  }
-  for (const Key& key : ours) {
-    const auto status = said.find(key);
-    Reconcile(draft, state.allocs.at(key).at(event.node),
-              status == said.end() ? nullptr : status->second, hello);
-    draft.live().attempts[key].asked.erase(event.node);
-    draft.Touch(key.job);
-  }
-  for (const auto& [key, status] : said) {
-    if (!ours.contains(key)) JudgeStranger(draft, event.node, *status);
-  }
-  for (const Key& floor : hello.floors) {
-    const auto job = state.jobs.find(floor.job);
-    if (job == state.jobs.end() || job->second.phase != JobPhase::kDone) continue;
-    if (!said.contains(floor) && !ours.contains(floor)) {
-      draft.Send(event.node, to_node::Forget{floor});
-    }
-  }
-  // The node's own list of held GPUs is the truth of this moment.
-  std::vector<GpuUuid> foreign;
-  for (const auto& [gpu, why] : hello.held) {
-    if (state.quarantine.contains(gpu)) continue;
-    if (!MaySpeakFor(state, event.node, gpu)) {
-      foreign.push_back(gpu);
-      continue;
-    }
-    const std::set<Key> holders = HoldersOf(hello, gpu, true);
-    const Key holder = holders.size() == 1 ? *holders.begin() : Key{};
-    draft.HoldGpu(event.node, gpu, why, holder);
-    draft.Event("gpu.quarantined", Subject(event.node), fmt::format("{}: {}", gpu.value, why));
-  }
-  NoteForeignGpus(draft, event.node, foreign);
-  std::vector<GpuUuid> free;
-  for (const auto& [gpu, record] : state.quarantine) {
-    if (record.node != event.node) continue;
-    const bool held = std::any_of(hello.held.begin(), hello.held.end(),
-                                  [&](const auto& entry) { return entry.first == gpu; });
-    // An agent that was restarted in between has its proof still to make: it holds nothing yet, and
-    // the process that the GPU is held for is still there.
-    std::set<Key> holders = HoldersOf(hello, gpu, held);
-    const auto status = said.find(record.key);
-    if (status != said.end() && !IsGone(status->second->phase)) holders.insert(record.key);
-    // Silence of an agent that cannot see it is no proof either: a person looks, and releases it.
-    if (!SeesWhatRan(record, draft.live().nodes[event.node])) {
-      holders.insert(record.key);
-      if (IsUnknownHere(state, record.key)) ClaimUnknown(draft, event.node, record.key);
-    }
-    if (!held && (holders.empty() || Planted(Bug::kForgottenQuarantine))) {
-      free.push_back(gpu);
-    } else {
-      draft.live().nodes[event.node].may_hold[gpu] = std::move(holders);
-    }
-  }
-  for (const GpuUuid& gpu : free) {
-    draft.EraseQuarantine(gpu);
-    draft.Event("gpu.freed", Subject(event.node), gpu.value);
-  }
+  const SaidOf said = TakeExits(draft, event);
+  SettleAllocations(draft, event, said);
+  HoldSaidGpus(draft, event);
+  FreeGpus(draft, event, said);
   draft.TouchQueue();
 }
 
