@@ -68,15 +68,15 @@ class LineReader {
                     HintInsteadOf(*seen));
       }
     }
-    if (open && !counts.none_reached) {
-      LAUNCH_ASSIGN_OR_RETURN(const std::string inside, LauncherBehind(counts));
-      if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
-    }
     if (open) {
+      if (!counts.none_reached) {
+        LAUNCH_ASSIGN_OR_RETURN(const std::string inside, LauncherBehind(counts));
+        if (!inside.empty()) return ReadNodeLine(text, script_, options_, inside);
+      }
       LAUNCH_RETURN_IF_ERROR(CheckTrainsHere(script_, counts.scripts));
       LAUNCH_RETURN_IF_ERROR(CheckScriptStays(script_, counts.scripts));
+      LAUNCH_RETURN_IF_ERROR(CheckStartsHere(counts));
     }
-    if (open) LAUNCH_RETURN_IF_ERROR(CheckStartsHere(counts));
     LAUNCH_ASSIGN_OR_RETURN(LaunchLine plain, ReadPlain(text));
     if (counts.none_reached)
       plain.read.emplace_back("the launcher in it is behind conditions that do not hold");
@@ -107,40 +107,15 @@ class LineReader {
     if (!own && !counts.told_program.empty())
       own = OwnProcesses{.why = counts.told_program + ": it starts its processes itself"};
     if (!own) own = SpreadsOneModel(plain, habits, options_.files);
-    if (open && own) {
-      if (own->one_rank) {
-        return Fail(ErrorCode::kInvalidArgument,
-                    "run: " + std::string(own->nodes_flag) + " " + std::to_string(*own->nodes) +
-                        " with one " +
-                        std::string(own->rank_flags.substr(0, own->rank_flags.find(' '))) +
-                        ": launch starts run on every node, and each would be that machine",
-                    "write " + std::string(own->rank_flags));
-      }
-      LAUNCH_ASSIGN_OR_RETURN(LaunchLine line,
-                              ReadNodeLine(text, script_, options_, own->why, own->count));
-      line.drives_all_gpus = own->one_process;
-      if (own->nodes.value_or(1) > 1 && !line.nodes_min)
-        line.nodes_min = line.nodes_max = own->nodes;
-      TakeProgramDevices(counts, line);
-      if (options_.gpus_open && own->one_process && !line.visible_devices)
-        line.visible_devices =
-            own->devices ? std::optional(own->devices->count) : DevicesNamedAmong(counts);
-      if (own->devices) line.named_devices = own->devices;
-      if (auto clusters = SeveralRayClusters(*own)) line.warnings.push_back(std::move(*clusters));
-      if (auto finding = MaySubmit(plain, habits)) line.warnings.push_back(std::move(*finding));
-      return line;
+    if (open && own) return ReadOwnProcesses(text, *own, counts, MaySubmit(plain, habits));
+    if (open) {
+      LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
+      LAUNCH_RETURN_IF_ERROR(TakeProgramDevices(counts, plain));
     }
-    if (open) LAUNCH_RETURN_IF_ERROR(TakeSplits(counts, plain));
-    if (open) LAUNCH_RETURN_IF_ERROR(TakeProgramDevices(counts, plain));
     TakeTrainerDevices(plain, options_);
     if (open && plain.procs == ProcsWord::kNone) TakeDevicesAmong(counts, plain);
     if (beside) plain.warnings.push_back(std::move(*beside));
-    if (auto endless = EndlessAmong(script_, counts)) plain.warnings.push_back(std::move(*endless));
-    if (auto unread = UnreadScript(counts)) plain.warnings.push_back(std::move(*unread));
-    if (auto task = open ? UnreadTask(counts) : std::nullopt)
-      plain.warnings.push_back(std::move(*task));
-    if (auto place = PlaceSet(counts)) plain.warnings.push_back(std::move(*place));
-    if (auto left = FilesLeftOut(counts, options_)) plain.warnings.push_back(std::move(*left));
+    WarnOfScripts(counts, open, plain);
     plain.rank_means_several = habits.optional_rank;
     return plain;
   }
@@ -153,6 +128,42 @@ class LineReader {
   // "run: " is the key of an error, not a part of a reason.
   static std::string ReasonOf(const Error& error) {
     return error.message.rfind("run: ", 0) == 0 ? error.message.substr(5) : error.message;
+  }
+
+  // A program of the text starts its processes itself: one process for a node. `submits`: the
+  // warning of it, where it may submit to Slurm.
+  Result<LaunchLine> ReadOwnProcesses(std::string_view text, const OwnProcesses& own,
+                                      const WrittenCounts& counts, std::optional<Finding> submits) {
+    if (own.one_rank) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "run: " + std::string(own.nodes_flag) + " " + std::to_string(*own.nodes) +
+                      " with one " +
+                      std::string(own.rank_flags.substr(0, own.rank_flags.find(' '))) +
+                      ": launch starts run on every node, and each would be that machine",
+                  "write " + std::string(own.rank_flags));
+    }
+    LAUNCH_ASSIGN_OR_RETURN(LaunchLine line,
+                            ReadNodeLine(text, script_, options_, own.why, own.count));
+    line.drives_all_gpus = own.one_process;
+    if (own.nodes.value_or(1) > 1 && !line.nodes_min) line.nodes_min = line.nodes_max = own.nodes;
+    TakeProgramDevices(counts, line);
+    if (options_.gpus_open && own.one_process && !line.visible_devices)
+      line.visible_devices =
+          own.devices ? std::optional(own.devices->count) : DevicesNamedAmong(counts);
+    if (own.devices) line.named_devices = own.devices;
+    if (auto clusters = SeveralRayClusters(own)) line.warnings.push_back(std::move(*clusters));
+    if (submits) line.warnings.push_back(std::move(*submits));
+    return line;
+  }
+
+  // Of the text and of the scripts that it runs.
+  void WarnOfScripts(const WrittenCounts& counts, bool open, LaunchLine& line) const {
+    if (auto endless = EndlessAmong(script_, counts)) line.warnings.push_back(std::move(*endless));
+    if (auto unread = UnreadScript(counts)) line.warnings.push_back(std::move(*unread));
+    if (auto task = open ? UnreadTask(counts) : std::nullopt)
+      line.warnings.push_back(std::move(*task));
+    if (auto place = PlaceSet(counts)) line.warnings.push_back(std::move(*place));
+    if (auto left = FilesLeftOut(counts, options_)) line.warnings.push_back(std::move(*left));
   }
 
   // "\\ " at the end of a line looks like a continuation and is none: what follows would be a
