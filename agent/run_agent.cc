@@ -340,6 +340,42 @@ Result<void> TakeJoined(AgentConfig& config, const JoinedCluster& joined) {
   return {};
 }
 
+// Absent: every job runs as the agent's own account.
+Result<AccountOf> AccountsFor(const AgentConfig& config) {
+  if (config.run_as != RunAs::kMultiUser) return AccountOf();
+  if (::geteuid() != 0)
+    return Fail(ErrorCode::kFailedPrecondition,
+                "run_as: multi_user needs root, and this agent is " + OwnAccount(),
+                "start it as root, or leave run_as out: it runs the jobs of " + OwnAccount());
+  const AccountRules rules{config.users, config.min_uid, config.root_jobs};
+  return AccountOf([rules](const std::string& owner) { return AccountOfOwner(owner, rules); });
+}
+
+ImageQuestion QuestionOf(const ContainerSpec& container, const ImageCommand& image) {
+  ImageQuestion question{.runtime = container.runtime,
+                         .program = image.program,
+                         .image = container.image,
+                         .file = image.command.file,
+                         .argv = image.command.argv,
+                         .env = {}};
+  for (const std::string& entry : image.command.env) {
+    const std::size_t equals = entry.find('=');
+    question.env[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  return question;
+}
+
+// Those of the ranks, and of the commands that users run beside them.
+std::set<std::int64_t> OurProcesses(const RankSampler& sampler, const ExecLinks& execs,
+                                    const std::string& proc_root) {
+  std::set<std::int64_t> ours = sampler.processes();
+  for (const int leader : execs.Leaders()) {
+    const auto tree = UseOfTree(proc_root, leader).pids;
+    ours.insert(tree.begin(), tree.end());
+  }
+  return ours;
+}
+
 // Ends the process itself when the loop has run.
 Result<void> StartAndRun(AgentConfig config) {
   ConfigureHwloc();
@@ -351,15 +387,7 @@ Result<void> StartAndRun(AgentConfig config) {
   LAUNCH_RETURN_IF_ERROR(ReadIdentity(files, config.state_dir));
   LAUNCH_RETURN_IF_ERROR(TakeJoined(config, joined));
   const bool many = config.run_as == RunAs::kMultiUser;
-  if (many && ::geteuid() != 0)
-    return Fail(ErrorCode::kFailedPrecondition,
-                "run_as: multi_user needs root, and this agent is " + OwnAccount(),
-                "start it as root, or leave run_as out: it runs the jobs of " + OwnAccount());
-  const AccountRules rules{config.users, config.min_uid, config.root_jobs};
-  const AccountOf account_of =
-      many ? [rules](const std::string& owner) { return AccountOfOwner(owner, rules); }
-           : AccountOf();
-
+  LAUNCH_ASSIGN_OR_RETURN(const AccountOf account_of, AccountsFor(config));
   const HostRoots roots{.proc = config.proc_root};
   const auto environment = OwnEnvironment();
   Mailbox<Told> mailbox(4096);
@@ -415,17 +443,7 @@ Result<void> StartAndRun(AgentConfig config) {
        .probe_image =
            [&images](const ContainerSpec& container, const ImageCommand& image,
                      const std::optional<LocalAccount>& account) {
-             ImageQuestion question{.runtime = container.runtime,
-                                    .program = image.program,
-                                    .image = container.image,
-                                    .file = image.command.file,
-                                    .argv = image.command.argv,
-                                    .env = {}};
-             for (const std::string& entry : image.command.env) {
-               const std::size_t equals = entry.find('=');
-               question.env[entry.substr(0, equals)] = entry.substr(equals + 1);
-             }
-             return images.Ask(question, account);
+             return images.Ask(QuestionOf(container, image), account);
            },
        .python_words = PythonInImage(),
        .test_network =
@@ -487,15 +505,8 @@ Result<void> StartAndRun(AgentConfig config) {
              const auto [running, ended] = shared.TakeRanks();
              return sampler.Sample(running, ended, clock.Now());
            },
-       .our_processes =
-           [&sampler, &execs, &config] {
-             std::set<std::int64_t> ours = sampler.processes();
-             for (const int leader : execs.Leaders()) {
-               const auto tree = UseOfTree(config.proc_root, leader).pids;
-               ours.insert(tree.begin(), tree.end());
-             }
-             return ours;
-           },
+       .our_processes = [&sampler, &execs,
+                         &config] { return OurProcesses(sampler, execs, config.proc_root); },
        .on_error =
            [](const Error& error) {
              spdlog::error("inventory.failed why={} hint={}", Quoted(error.message),
