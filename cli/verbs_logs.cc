@@ -7,6 +7,7 @@
 #include "cli/job_names.h"
 #include "cli/log_stream.h"
 #include "common/hostlist.h"
+#include "common/text.h"
 #include "common/text_processes.h"
 #include "common/units.h"
 
@@ -33,16 +34,13 @@ Result<std::vector<Rank>> ParseRanks(const std::string& text) {
                 "--rank 0,8-15");
   };
   std::vector<Rank> ranks;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t comma = std::min(text.find(',', start), text.size());
-    const std::string word = text.substr(start, comma - start);
+  for (const std::string_view word : Split(text, ',')) {
     const std::size_t dash = word.find('-');
     const auto low = ParseInt(word.substr(0, dash));
     const auto high = dash == std::string::npos ? low : ParseInt(word.substr(dash + 1));
     if (!low || !high || *low < 0 || *high < *low || *high > 1'000'000 || *high - *low > 100'000)
       return bad();
     for (auto rank = *low; rank <= *high; ++rank) ranks.push_back(static_cast<Rank>(rank));
-    start = comma + 1;
   }
   if (ranks.empty()) return bad();
   return ranks;

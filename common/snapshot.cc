@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "common/quoted.h"
+#include "common/text.h"
 #include "common/units.h"
 
 namespace launch {
@@ -60,16 +61,6 @@ Result<std::string> Unword(std::string_view word) {
     i += 2;
   }
   return text;
-}
-
-std::vector<std::string_view> Split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(at), text.size());
-    parts.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
 }
 
 bool IsSafePath(std::string_view path) {

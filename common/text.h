@@ -1,6 +1,7 @@
 // Small things that many readers of text need. ASCII only: what they read are keywords.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,18 @@ inline std::string_view Trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kSpace);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+// "a,,b" is "a", "", "b"; an empty text has no parts, and nothing stands behind a last separator.
+// Views of `text`, which has to stay.
+inline std::vector<std::string_view> Split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(at), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
 }
 
 // {"a", "b"} as "a, b".

@@ -10,6 +10,7 @@
 #include "agent/probes/small_files.h"
 #include "common/file_system.h"
 #include "common/flat_keyed.h"
+#include "common/text.h"
 #include "common/units.h"
 
 namespace launch::agent {
@@ -71,11 +72,8 @@ void ReadV1Cpu(const std::string& directory, CgroupLimits& limits) {
     Lower(limits.cpus, static_cast<double>(*quota) / static_cast<double>(*period));
 }
 
-bool Holds(const std::string& controllers, const std::string& wanted) {
-  std::istringstream list(controllers);
-  for (std::string one; std::getline(list, one, ',');)
-    if (one == wanted) return true;
-  return false;
+bool Holds(std::string_view controllers, std::string_view wanted) {
+  return std::ranges::count(Split(controllers, ','), wanted) > 0;
 }
 
 }  // namespace

@@ -17,11 +17,11 @@
 #include <chrono>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "agent/account/spawn.h"
 #include "agent/shim/cgroup_birth.h"
+#include "common/text.h"
 
 extern char** environ;
 
@@ -338,10 +338,9 @@ tl::expected<Captured, SpawnError> RunProgram(const std::vector<std::string>& ar
 }
 
 std::string FindProgram(const std::string& name, const std::string& path) {
-  std::istringstream directories(path);
-  for (std::string directory; std::getline(directories, directory, ':');) {
+  for (const std::string_view directory : Split(path, ':')) {
     if (directory.empty() || directory.front() != '/') continue;
-    const std::string candidate = directory.append("/").append(name);
+    const std::string candidate = std::string(directory).append("/").append(name);
     struct stat found {};
     if (::stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
         ::access(candidate.c_str(), X_OK) == 0)

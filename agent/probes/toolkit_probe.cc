@@ -1,12 +1,12 @@
 #include "agent/probes/toolkit_probe.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "agent/probes/child_process.h"
 #include "agent/probes/small_files.h"
 #include "common/file_system.h"
+#include "common/text.h"
 
 namespace launch::agent {
 namespace {
@@ -75,11 +75,7 @@ std::optional<std::string> ProbeCudaRuntime(const RuntimePlaces& places) {
   std::vector<std::string> directories;
   for (const std::string& home : {places.cuda_home, places.standard})
     if (!home.empty()) directories.insert(directories.end(), {home + "/lib64", home + "/lib"});
-  for (std::size_t at = 0; at < places.library_path.size();) {
-    const std::size_t end = std::min(places.library_path.find(':', at), places.library_path.size());
-    directories.push_back(places.library_path.substr(at, end - at));
-    at = end + 1;
-  }
+  for (const std::string_view one : Split(places.library_path, ':')) directories.emplace_back(one);
   for (const std::string& name : ListNames(places.system_root))
     if (name.ends_with("-linux-gnu")) directories.push_back(places.system_root + "/" + name);
   constexpr std::string_view kName = "libcudart.so.";
@@ -110,12 +106,8 @@ std::map<std::string, std::string> ProbeTools(const std::string& path) {
     // "c++ (Debian 12.2.0-14) 12.2.0": the last number of the first line.
     std::string version;
     const std::string line = said->output.substr(0, said->output.find('\n'));
-    for (std::size_t at = 0; at < line.size();) {
-      const std::size_t end = std::min(line.find(' ', at), line.size());
-      const std::string word = line.substr(at, end - at);
+    for (const std::string_view word : Split(line, ' '))
       if (ParseVersionPair(word)) version = word;
-      at = end + 1;
-    }
     tools[name] = version.empty() ? "unknown" : version;
   }
   const auto has = [&](const char* name) { return !FindProgram(name, path).empty(); };

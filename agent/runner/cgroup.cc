@@ -23,6 +23,7 @@
 #include "common/clock.h"
 #include "common/flat_keyed.h"
 #include "common/pki.h"
+#include "common/text.h"
 #include "common/unique_fd.h"
 
 namespace launch::agent {
@@ -62,9 +63,8 @@ std::string PathOf(const std::string& process, const std::string& controller) {
     const std::size_t second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string names = line.substr(first + 1, second - first - 1);
-    std::stringstream list(names);
-    bool match = controller.empty() && names.empty();
-    for (std::string name; std::getline(list, name, ',');) match = match || name == controller;
+    const bool match = (controller.empty() && names.empty()) ||
+                       std::ranges::count(Split(names, ','), controller) > 0;
     if (match) return line.substr(second + 1);
   }
   return "/";

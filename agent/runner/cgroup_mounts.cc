@@ -1,7 +1,8 @@
 #include "agent/runner/cgroup_mounts.h"
 
 #include <fstream>
-#include <sstream>
+
+#include "common/text.h"
 
 namespace launch::agent {
 
@@ -16,8 +17,7 @@ CgroupMounts FindCgroupMounts(const std::string& file) {
   while (in >> device >> where >> type >> options && std::getline(in, rest)) {
     if (type == "cgroup2" && mounts.v2.empty()) mounts.v2 = where;
     if (type != "cgroup") continue;
-    std::stringstream list(options);
-    for (std::string option; std::getline(list, option, ',');) mounts.v1.emplace(option, where);
+    for (const std::string_view option : Split(options, ',')) mounts.v1.emplace(option, where);
   }
   return mounts;
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "common/foreign_file.h"
+#include "common/text.h"
 
 namespace launch::agent {
 namespace {
@@ -70,9 +71,8 @@ Result<std::string> FindProgram(const std::string& word, const std::string& path
     }
   }
   std::string not_executable;
-  std::stringstream directories(path);
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    const std::string file = (directory.empty() ? workdir : directory) + "/" + word;
+  for (const std::string_view directory : Split(path, ':')) {
+    const std::string file = (directory.empty() ? workdir : std::string(directory)) + "/" + word;
     const Found found = Look(file);
     if (found == Found::kYes) return file;
     if (found == Found::kNotExecutable && not_executable.empty()) not_executable = file;

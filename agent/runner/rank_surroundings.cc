@@ -13,6 +13,7 @@
 #include "agent/runner/process.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/small_files.h"
+#include "common/text.h"
 
 namespace launch::agent {
 namespace {
@@ -86,9 +87,9 @@ Result<std::vector<std::string>> ProgramsOf(const std::string& word, const Besid
   if (beside.inside) {
     if (word.find('/') != std::string::npos) return std::vector<std::string>{word};
     std::vector<std::string> programs;
-    std::istringstream directories(path.empty() ? kSystemPath : path);
-    for (std::string directory; std::getline(directories, directory, ':');) {
-      programs.push_back((directory.empty() ? "." : directory) + "/" + word);
+    for (const std::string_view directory :
+         Split(path.empty() ? std::string_view(kSystemPath) : path, ':')) {
+      programs.push_back(std::string(directory.empty() ? "." : directory) + "/" + word);
     }
     return programs;
   }

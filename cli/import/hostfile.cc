@@ -6,6 +6,7 @@
 #include "cli/import/import.h"
 #include "common/hostlist.h"
 #include "common/quoted.h"
+#include "common/text.h"
 #include "common/units.h"
 
 namespace launch {
@@ -72,12 +73,10 @@ bool LooksLikeHost(const std::vector<std::string>& words) {
 
 bool IsHostfile(std::string_view text) {
   bool any = false;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::vector<std::string> words = Words(text.substr(0, end));
+  for (const std::string_view line : Split(text, '\n')) {
+    const std::vector<std::string> words = Words(line);
     if (!words.empty() && !LooksLikeHost(words)) return false;
     any = any || !words.empty();
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return any;
 }
@@ -86,11 +85,9 @@ Result<Imported> ImportHostfile(std::string_view text, const std::string& path) 
   std::vector<Host> hosts;
   bool of_mpi = false;  // `launch up` takes the names, and not the file
   int line = 0;
-  while (!text.empty()) {
+  for (const std::string_view one : Split(text, '\n')) {
     ++line;
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::vector<std::string> words = Words(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::vector<std::string> words = Words(one);
     if (words.empty()) continue;
     const std::optional<Host> host = HostOf(words);
     if (!host)

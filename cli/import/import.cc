@@ -6,6 +6,7 @@
 
 #include "cli/job_reader.h"
 #include "common/quoted.h"
+#include "common/text.h"
 
 namespace launch {
 namespace {
@@ -71,12 +72,9 @@ void JobFileDraft::EnvOfCaller(const std::string& name) { env_.emplace_back(name
 
 void JobFileDraft::Block(std::string_view field, const std::string& text) {
   std::string block = "|2\n";  // the first line may be indented
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    if (end > 0) block += "  " + std::string(rest.substr(0, end));
+  for (const std::string_view line : Split(text, '\n')) {
+    if (!line.empty()) block += "  " + std::string(line);
     block += "\n";
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   block.pop_back();
   SetRaw(field, block);

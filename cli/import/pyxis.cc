@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/quoted.h"
+#include "common/text.h"
 
 namespace launch {
 namespace {
@@ -49,10 +50,7 @@ void TakePyxis(const PyxisOptions& options, JobFileDraft& draft) {
       else
         image = ImageOf(value);
     } else if (name == "container-mounts" && !value.empty()) {
-      for (std::string_view rest = value; !rest.empty();) {
-        const std::size_t end = std::min(rest.find(','), rest.size());
-        const std::string_view one = rest.substr(0, end);
-        rest.remove_prefix(std::min(end + 1, rest.size()));
+      for (const std::string_view one : Split(value, ',')) {
         const auto mount = MountOf(one);
         if (!mount)
           draft.Note("container-mounts " + std::string(one) + " is dropped: write mounts");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/text.h"
 #include "common/units.h"
 
 namespace launch::up {
@@ -44,10 +45,7 @@ std::string_view ToString(Keeper keeper) {
 
 HostFacts ReadFacts(std::string_view output) {
   HostFacts facts;
-  while (!output.empty()) {
-    const std::size_t end = std::min(output.find('\n'), output.size());
-    const std::string_view line = output.substr(0, end);
-    output.remove_prefix(std::min(end + 1, output.size()));
+  for (const std::string_view line : Split(output, '\n')) {
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view name = line.substr(0, equals);

@@ -84,10 +84,8 @@ std::string UnitText(std::string_view program, const HostFacts& facts,
                                                           "WantedBy=",
                                                           "After="};
   std::string unit;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line(text.substr(begin, end - begin));
-    begin = end + 1;
+  for (const std::string_view one : Split(text, '\n')) {
+    std::string line(one);
     if (line.starts_with("#") || line.starts_with("ConditionPathExists=") ||
         line.starts_with("StateDirectory")) {
       continue;

@@ -173,10 +173,8 @@ bool IsSlots(std::string_view rest) {
 }
 
 Kind KindOf(std::string_view text) {
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = Lower(Trim(text.substr(begin, end - begin)));
-    begin = end + 1;
+  for (const std::string_view one : Split(text, '\n')) {
+    const std::string line = Lower(Trim(one));
     if (line.starts_with('{') || line.starts_with("- ") || line == "---" || HasYamlKey(line))
       return Kind::kYaml;
     const std::string word = line.substr(0, line.find_first_of(" \t="));
@@ -220,10 +218,8 @@ Result<HostSet> ReadSshConfig(std::string_view text, const std::string& file) {
   std::vector<std::string> names;
   std::set<std::string> jumps;
   bool includes = false;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = Trim(text.substr(begin, end - begin));
-    begin = end + 1;
+  for (const std::string_view one : Split(text, '\n')) {
+    const std::string_view line = Trim(one);
     if (line.starts_with("#")) continue;
     const std::vector<std::string> words = ConfigWords(line);
     if (words.size() < 2) continue;
@@ -257,12 +253,9 @@ Result<HostSet> ReadLines(std::string_view text, const std::string& file) {
   HostSet set;
   Names names;
   int number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string_view one : Split(text, '\n')) {
     ++number;
-    line = Trim(line.substr(0, line.find('#')));
+    const std::string_view line = Trim(one.substr(0, one.find('#')));
     if (line.empty()) continue;
     const std::size_t before = set.hosts.size();
     // What follows the name is for another launcher: slots=8, max-slots=8.

@@ -1,5 +1,6 @@
 #include "cli/up/ssh_config.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/daemon.h"
@@ -17,11 +18,8 @@ std::string FirstWord(std::string_view text) { return std::string(text.substr(0,
 
 std::vector<std::string> HopsOf(std::string_view text) {
   std::vector<std::string> hops;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) hops.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  for (const std::string_view hop : Split(text, ','))
+    if (!hop.empty()) hops.emplace_back(hop);
   return hops;
 }
 
@@ -42,10 +40,8 @@ void Take(std::string_view keyword, std::string_view value, SshSettings& into) {
 
 SshSettings ReadSshSettings(std::string_view output) {
   SshSettings settings;
-  while (!output.empty()) {
-    const std::size_t end = std::min(output.find('\n'), output.size());
-    const std::string_view line = Trim(output.substr(0, end));
-    output.remove_prefix(std::min(end + 1, output.size()));
+  for (const std::string_view one : Split(output, '\n')) {
+    const std::string_view line = Trim(one);
     const std::size_t space = std::min(line.find(' '), line.size());
     Take(Lower(line.substr(0, space)), Trim(line.substr(space)), settings);
   }

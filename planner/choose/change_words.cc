@@ -165,12 +165,9 @@ Result<void> ApplyOffload(const AskedTogether& said, OptionLimits& limits) {
 Result<void> ApplyChange(std::string_view text, ChoiceInput& input) {
   constexpr std::string_view kBlock = "model.";
   AskedTogether said;
-  std::string_view rest = text;
-  if (rest.empty()) return BadChange("\"\" asks nothing", "write e.g. nodes=4,seq_len=8192");
-  while (!rest.empty()) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string one(rest.substr(0, comma));
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  if (text.empty()) return BadChange("\"\" asks nothing", "write e.g. nodes=4,seq_len=8192");
+  for (const std::string_view part : Split(text, ',')) {
+    const std::string one(part);
     const std::size_t equals = one.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == one.size()) {
       return BadChange(one + " is not KEY=VALUE", "write e.g. nodes=4,seq_len=8192");

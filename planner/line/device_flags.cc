@@ -131,11 +131,10 @@ std::optional<int> DevicesInList(std::string_view value) {
   value = WithoutCuda(value);
   if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
   int count = 0;
-  while (!value.empty()) {
-    const std::size_t comma = std::min(value.find(','), value.size());
-    const std::string_view item = Trim(value.substr(0, comma));
-    value.remove_prefix(std::min(comma + 1, value.size()));
-    if (item.empty() && value.empty()) break;
+  const std::vector<std::string_view> items = Split(value, ',');
+  for (const std::string_view& one : items) {
+    const std::string_view item = Trim(one);
+    if (item.empty() && &one == &items.back()) break;
     if (!IsDeviceNumber(item)) return std::nullopt;
     ++count;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/text.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 
@@ -82,12 +83,7 @@ constexpr std::array<Rule, 34> kRules = {{
 }};
 
 bool NamesVerb(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    if (list.substr(0, end) == word) return true;
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return false;
+  return std::ranges::count(Split(list, ' '), word) > 0;
 }
 
 // "sbatch", "sky launch" at `first`; empty: neither.

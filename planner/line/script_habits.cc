@@ -493,12 +493,8 @@ bool NamesSubmitit(const LaunchLine& line) {
 // "parallelize=True" and "tensor_parallel_size=4" of "pretrained=m,tensor_parallel_size=4"; empty:
 // there is none.
 std::string ItemOf(std::string_view list, std::string_view begin) {
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    const std::string_view item = list.substr(0, comma);
+  for (const std::string_view item : Split(list, ','))
     if (item.starts_with(begin)) return std::string(item);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
   return {};
 }
 

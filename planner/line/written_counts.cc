@@ -52,11 +52,8 @@ int ItemsOf(std::string_view list) {
 
 std::vector<std::int64_t> NumbersOf(std::string_view list) {
   std::vector<std::int64_t> numbers;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (const auto number = ParseInt(Trim(list.substr(0, comma)))) numbers.push_back(*number);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
+  for (const std::string_view item : Split(list, ','))
+    if (const auto number = ParseInt(Trim(item))) numbers.push_back(*number);
   return numbers;
 }
 
@@ -568,12 +565,9 @@ class CountReader {
   std::string HostsOfFile(const std::string& path) const {
     const std::string* text = path.empty() ? nullptr : walk_.texts().Find(path);
     std::string hosts;
-    std::string_view rest = text == nullptr ? std::string_view() : *text;
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      const std::string_view host = Trim(rest.substr(0, end));
+    for (const std::string_view line : Split(text == nullptr ? std::string_view() : *text, '\n')) {
+      const std::string_view host = Trim(line);
       if (!host.empty() && host[0] != '#') hosts.append(hosts.empty() ? "" : ",").append(host);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     return hosts;
   }

@@ -59,11 +59,8 @@ NamedInterfaces NamedIn(const JobSpec& spec, const std::map<std::string, std::st
 
 std::vector<std::string> NamesOf(std::string_view list) {
   std::vector<std::string> names;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (comma > 0) names.emplace_back(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
+  for (const std::string_view name : Split(list, ','))
+    if (!name.empty()) names.emplace_back(name);
   return names;
 }
 
