@@ -19,17 +19,12 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/first_line.h"
+
 namespace launch {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-
-std::string BootId() {
-  std::ifstream in("/proc/sys/kernel/random/boot_id");
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 // Start time of a process in ticks since boot; absent when it is gone.
 std::optional<std::uint64_t> StartTicks(std::int64_t pid) {
@@ -55,7 +50,7 @@ std::optional<DaemonRecord> ReadRecord(const std::string& pid_file) {
 }
 
 bool Alive(const DaemonRecord& record) {
-  return record.boot_id == BootId() && StartTicks(record.pid) == record.start_ticks;
+  return record.boot_id == KernelBootId() && StartTicks(record.pid) == record.start_ticks;
 }
 
 // Owns the C structures of one posix_spawn.
@@ -154,7 +149,7 @@ Result<DaemonRecord> StartDaemon(const std::vector<std::string>& argv, const std
                                    0600);
   posix_spawn_file_actions_adddup2(plan.actions(), 1, 2);
   LAUNCH_ASSIGN_OR_RETURN(pid_t pid, plan.Spawn(argv, POSIX_SPAWN_SETSID));
-  DaemonRecord record{pid, StartTicks(pid).value_or(0), BootId()};
+  DaemonRecord record{pid, StartTicks(pid).value_or(0), KernelBootId()};
   const std::string fresh = pid_file + ".new";
   std::ofstream(fresh) << record.pid << " " << record.start_ticks << " " << record.boot_id << "\n";
   std::error_code error;

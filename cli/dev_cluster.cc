@@ -18,6 +18,7 @@
 
 #include "cli/daemon.h"
 #include "common/file_system.h"
+#include "common/first_line.h"
 #include "common/inventory_yaml.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
@@ -68,13 +69,6 @@ Result<void> WriteText(const std::string& path, const std::string& text) {
   return {};
 }
 
-std::string ReadLine(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
 // One `dev` verb at a time per state directory.
 Result<UniqueFd> LockState(const std::string& dir, const Say& say) {
   LAUNCH_RETURN_IF_ERROR(MakeDir(dir));
@@ -96,8 +90,8 @@ int PhysicalCores() {
   std::set<std::string> cores;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
-    std::string siblings = ReadLine("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                                    "/topology/thread_siblings_list");
+    std::string siblings = FirstLine("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                                     "/topology/thread_siblings_list");
     cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
   }
   return std::max(1, static_cast<int>(cores.size()));
@@ -137,8 +131,8 @@ DevStatus DevCluster::Status() const {
   status.state_dir = dir_;
   // The controller's own file stands there while it serves; ours stays, because the agents know no
   // other address.
-  status.address = ReadLine(dir_ + "/controller/address");
-  if (status.address.empty()) status.address = ReadLine(dir_ + "/controller.address");
+  status.address = FirstLine(dir_ + "/controller/address");
+  if (status.address.empty()) status.address = FirstLine(dir_ + "/controller.address");
   const auto pid_of = [](const std::string& file) {
     const auto record = LiveDaemon(file);
     return record ? record->pid : 0;
@@ -243,7 +237,7 @@ Result<void> DevCluster::StartController(const Say& say) {
   if (LiveDaemon(pid_file)) return {};
   LAUNCH_ASSIGN_OR_RETURN(std::string program, ProgramBeside("launch-controller"));
   const std::string state = dir_ + "/controller";
-  std::string listen = ReadLine(dir_ + "/controller.address");
+  std::string listen = FirstLine(dir_ + "/controller.address");
   if (listen.empty()) listen = "127.0.0.1:0";
   if (!PathExists(state + "/ca.pem")) {
     LAUNCH_RETURN_IF_ERROR(MakeDir(state));
@@ -261,7 +255,7 @@ Result<void> DevCluster::StartController(const Say& say) {
   const bool up = Await(kStartLimit, [&] {
     died = !LiveDaemon(pid_file);
     if (died) return true;
-    if (ReadLine(state + "/address").empty()) return false;
+    if (FirstLine(state + "/address").empty()) return false;
     Result<Client> client = Client::Open(AsCluster());
     return client && client->Status();
   });

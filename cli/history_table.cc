@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/render_text.h"
 #include "cli/table.h"
 #include "common/units.h"
 
@@ -23,11 +24,6 @@ std::string Rounded(double value, const char* format) {
 
 std::string Exit(const JobView& job) {
   return job.exit_code ? std::to_string(*job.exit_code) : "-";
-}
-
-std::string Steps(const JobView& job) {
-  if (!job.step) return "-";
-  return std::to_string(*job.step) + (job.steps ? "/" + std::to_string(*job.steps) : "");
 }
 
 // Of the attempt that ended it; null: it ended well, or was cancelled.
@@ -72,7 +68,7 @@ Table HistoryTable(const std::vector<JobView>& jobs) {
         {std::to_string(job.id.value),
          job.kind == "job" ? job.name : job.name + " (" + job.kind + ")", job.user,
          std::string(StateCode(job.state)), Exit(job), std::to_string(job.gpus),
-         std::to_string(job.nodes), Steps(job),
+         std::to_string(job.nodes), StepText(job),
          job.seconds_per_step ? Rounded(*job.seconds_per_step, "%.3g") : "-",
          FormatDuration(Millis(seconds)), Rounded(GpuHours(job), "%.2f"),
          share ? Rounded(*share * 100, "%.0f%%") : "-",

@@ -69,11 +69,6 @@ std::string HostsText(const std::vector<NodeId>& nodes, const Screen& screen) {
   return screen.expand ? Joined(names, ",") : FoldHostlist(std::move(names));
 }
 
-std::string Step(const JobView& job) {
-  if (!job.step) return "-";
-  return std::to_string(*job.step) + (job.steps ? "/" + std::to_string(*job.steps) : "");
-}
-
 std::string Eta(const JobView& job) {
   if (!job.eta_s || IsTerminal(job.state)) return "-";
   return FormatDurationShort(MillisOf(*job.eta_s));
@@ -190,6 +185,11 @@ std::string OneLine(const std::string& value) {
 
 }  // namespace
 
+std::string StepText(const JobView& job) {
+  if (!job.step) return "-";
+  return std::to_string(*job.step) + (job.steps ? "/" + std::to_string(*job.steps) : "");
+}
+
 Table JobsTable(const std::vector<JobView>& jobs, const Screen& screen) {
   Table table;
   table.columns = {{"ID", true, false},        {"NAME", false, true},  {"USER", false, true},
@@ -210,7 +210,7 @@ Table JobsTable(const std::vector<JobView>& jobs, const Screen& screen) {
                                     std::to_string(job.gpus),
                                     std::to_string(job.nodes),
                                     OrDash(job.strategy),
-                                    Step(job),
+                                    StepText(job),
                                     Eta(job),
                                     Elapsed(job, screen.now)};
     if (screen.wide) {
@@ -423,7 +423,7 @@ std::string JobText(const JobView& job, const Screen& screen) {
   if (job.spec) Line(text, "labels", LabelsText(job.spec->labels));
   Line(text, "nodes", HostsText(job.nodelist, screen));
   if (job.plan) Line(text, "plan", PlanSummary(*job.plan));
-  Line(text, "step", Step(job));
+  Line(text, "step", StepText(job));
   if (job.seconds_per_step) {
     char speed[48];
     std::snprintf(speed, sizeof speed, "%.4g s/step", *job.seconds_per_step);

@@ -27,6 +27,8 @@ std::string FindingsText(const std::vector<Finding>& findings, const Screen& scr
 // A shell script of what to do against warnings and errors.
 std::string FixScript(const PreflightReport& report);
 std::string CheckText(const PreflightReport& report, const Screen& screen);
+// "120/500"; "-": the job has said no step.
+std::string StepText(const JobView& job);
 std::string EventText(const EventView& event, const Screen& screen);
 
 // "zero2, bf16, 4 processes = 2 nodes x 2, batch 64 = 8 x 4 x 2": what submit says was decided.

@@ -6,25 +6,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "cli/environment_variable.h"
 #include "cli/named_files.h"
 #include "cli/snapshot/git_state.h"
 #include "common/account.h"
+#include "common/first_line.h"
 
 namespace launch {
-namespace {
-
-std::string FirstLine(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-}  // namespace
-
 std::string CurrentDirectory() {
   // The logical name of the shell, when it still means this directory: it is what the user typed.
   const std::string logical = EnvironmentVariable("PWD");
@@ -43,7 +32,7 @@ Result<SubmitterFacts> ReadSubmitterFacts(const JobSpec& spec, const std::string
   SubmitContext& context = facts.context;
   context.submit_dir = cwd;
   context.user = OwnAccount();
-  context.host_boot_id = FirstLine("/proc/sys/kernel/random/boot_id");
+  context.host_boot_id = KernelBootId();
   context.active_venv = EnvironmentVariable("VIRTUAL_ENV");
   if (context.active_venv.empty()) context.active_conda = EnvironmentVariable("CONDA_PREFIX");
   struct stat workdir {};

@@ -49,13 +49,13 @@ std::optional<PeerFact> PeerOf(const json& from) {
   return peer;
 }
 
+}  // namespace
+
 NetworkFacts NoAnswer(std::string why) {
   NetworkFacts facts;
   facts.why = std::move(why);
   return facts;
 }
-
-}  // namespace
 
 NetworkFacts ReadNetworkAnswer(std::string_view output) {
   const auto at = output.rfind(kAnswerMark);

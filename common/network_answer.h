@@ -1,6 +1,7 @@
 // The program that the nodes of a job run against each other (network_test.py), and its answer.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "common/launch.h"
@@ -14,5 +15,8 @@ extern const std::string_view kNetworkTest;
 // The facts in the program's output; other text in it is ignored. If there are none the answer is
 // not ok, and `why` holds the output's last characters.
 NetworkFacts ReadNetworkAnswer(std::string_view output);
+
+// Not ok, and why.
+NetworkFacts NoAnswer(std::string why);
 
 }  // namespace launch

@@ -4,12 +4,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <fstream>
 #include <future>
 #include <thread>
 #include <utility>
 
 #include "common/file_system.h"
+#include "common/first_line.h"
 #include "common/mailbox.h"
 #include "common/quoted.h"
 #include "controller/chunk_store.h"
@@ -38,13 +38,6 @@ struct Loaded {
   StorePosition position;
   bool unwitnessed = false;
 };
-
-// Empty where the kernel does not tell: then limits follow the wall clock over a restart.
-std::string HostBootId() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
 
 // Every row becomes state, by the same Apply as in service.
 Result<Loaded> LoadState(Store& store, const RecordCodec& codec, State& state) {
@@ -199,7 +192,8 @@ Result<std::unique_ptr<Controller>> Controller::Start(Parts given) {
   State state;
   LAUNCH_ASSIGN_OR_RETURN(const Loaded loaded, LoadState(*given.store, given.codec, state));
   const Now now{given.clock->Now(), given.clock->WallNow()};
-  state.live.host_boot = HostBootId();
+  // Empty where the kernel does not tell: then limits follow the wall clock over a restart.
+  state.live.host_boot = KernelBootId();
   state.live.limits = {.queued = given.config.max_queued,
                        .jobs_of_a_user = given.config.max_jobs_of_a_user,
                        .done = given.config.keep_jobs};

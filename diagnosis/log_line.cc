@@ -78,11 +78,6 @@ std::optional<Rank> RankOf(std::string_view digits) {
   return static_cast<Rank>(*value);
 }
 
-std::string_view SkipSpaces(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  return s;
-}
-
 // "[rank3]:", "[default0]:", "[1,3]<stderr>:", "[3]:" at the start of `s`; the rest, or nothing.
 std::optional<std::string_view> StripBracket(std::string_view s, LogLine& line) {
   if (s.empty() || s[0] != '[') return std::nullopt;
@@ -125,7 +120,7 @@ std::optional<std::string_view> StripBracket(std::string_view s, LogLine& line) 
 
 // srun --label: "3: text" and " 3: text".
 std::optional<std::string_view> StripLabel(std::string_view s, LogLine& line) {
-  const std::string_view from = SkipSpaces(s);
+  const std::string_view from = TrimFront(s);
   const std::size_t digits = Digits(from, 0);
   if (digits == 0 || digits > 5 || digits + 1 >= from.size()) return std::nullopt;
   if (from[digits] != ':' || from[digits + 1] != ' ') return std::nullopt;
@@ -250,7 +245,7 @@ std::optional<std::string_view> StripContainer(std::string_view s) {
   while (i < s.size() && i < 64 && (IsLetter(s[i]) || IsDigit(s[i]) || s[i] == '-' || s[i] == '_'))
     dash = s[i] == '-' || s[i] == '_' || dash, ++i;
   if (!dash || !IsLetter(s[0]) || !IsDigit(s[i - 1])) return std::nullopt;
-  const std::string_view bar = SkipSpaces(s.substr(i));
+  const std::string_view bar = TrimFront(s.substr(i));
   if (bar.size() == s.size() - i || !bar.starts_with("| ")) return std::nullopt;
   return bar.substr(1);
 }
@@ -369,10 +364,10 @@ LogLine ReadLine(std::string_view raw) {
   if (auto docker = TextOfDockerLine(clean)) clean = std::move(*docker);
   std::string_view rest = clean;
   for (int prefixes = 0; prefixes < 4; ++prefixes) {
-    auto next = StripBracket(SkipSpaces(rest), line);
-    if (!next) next = StripTime(SkipSpaces(rest));
-    if (!next) next = StripLevel(SkipSpaces(rest), line);
-    if (!next) next = StripRay(SkipSpaces(rest));
+    auto next = StripBracket(TrimFront(rest), line);
+    if (!next) next = StripTime(TrimFront(rest));
+    if (!next) next = StripLevel(TrimFront(rest), line);
+    if (!next) next = StripRay(TrimFront(rest));
     if (!next) next = StripContainer(rest);
     if (!next && prefixes == 0) next = StripSyslog(rest, line);
     if (!next && prefixes == 0) next = StripLabel(rest, line);

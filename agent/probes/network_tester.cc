@@ -11,12 +11,6 @@ namespace {
 
 constexpr Millis kTestDeadline{160'000};  // the program gives up by itself before
 
-NetworkFacts NoAnswer(std::string why) {
-  NetworkFacts facts;
-  facts.why = std::move(why);
-  return facts;
-}
-
 }  // namespace
 
 NetworkFacts TestNetwork(const std::string& interpreter, const std::string& nccl_program,

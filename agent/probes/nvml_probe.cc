@@ -14,8 +14,8 @@
 
 #include "agent/probes/nvml_child.h"
 #include "agent/probes/nvml_messages.h"
-#include "agent/probes/small_files.h"
 #include "common/account.h"
+#include "common/first_line.h"
 
 namespace launch::agent {
 namespace {
@@ -27,11 +27,6 @@ using Problem = tl::unexpected<std::string>;
 int PollMs(Steady::time_point until) {
   const auto left = std::chrono::ceil<Millis>(until - Steady::now());
   return static_cast<int>(std::max<Millis::rep>(0, left.count()));
-}
-
-std::string FirstLine(const std::string& path) {
-  const std::string text = ReadSmallFile(path);
-  return text.substr(0, text.find('\n'));
 }
 
 // State letter of a process ("D" = uninterruptible), or "?" when it is gone.

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <string_view>
 #include <tuple>
 
 #include "agent/probes/nvml_health.h"
+#include "common/first_line.h"
 
 namespace launch::agent {
 namespace {
@@ -55,11 +55,7 @@ GpuDevice Condemned(GpuDevice gpu, NvmlCode code) {
   return gpu;
 }
 
-std::string BootIdStart() {
-  std::string text;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
-  return text.substr(0, 8);
-}
+std::string BootIdStart() { return KernelBootId().substr(0, 8); }
 
 }  // namespace
 

@@ -327,11 +327,4 @@ std::string KeptLogsPath(const std::string& state_dir, const Key& key) {
   return state_dir + "/logs/" + ToString(key);
 }
 
-std::string ReadBootId() {
-  std::ifstream in("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(in, text);
-  return text;
-}
-
 }  // namespace launch::agent

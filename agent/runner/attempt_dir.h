@@ -127,6 +127,4 @@ std::string AllocationsPath(const std::string& state_dir);
 std::string AllocationPath(const std::string& state_dir, const Key& key);
 std::string KeptLogsPath(const std::string& state_dir, const Key& key);
 
-std::string ReadBootId();
-
 }  // namespace launch::agent

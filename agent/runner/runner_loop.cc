@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "agent/runner/fence_file.h"
+#include "common/first_line.h"
 
 namespace launch::agent {
 namespace {
@@ -24,7 +25,7 @@ constexpr Millis kTreePoll{100};   // there it costs a walk over all processes
 RunnerLoop::RunnerLoop(RunnerOptions options)
     : options_(std::move(options)),
       files_(*options_.files, options_.state_dir + "/reserve", options_.reserve_bytes),
-      boot_id_(ReadBootId()),
+      boot_id_(KernelBootId()),
       tasks_(std::make_shared<Mailbox<RunnerTask>>(kTaskQueue)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),

@@ -2,17 +2,12 @@
 
 #include <fstream>
 
+#include "common/first_line.h"
+
 namespace launch {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string FirstLineOf(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 std::string PackedRef(const fs::path& common, const std::string& name) {
   std::ifstream in(common / "packed-refs");
@@ -26,11 +21,11 @@ std::string PackedRef(const fs::path& common, const std::string& name) {
 }
 
 std::string CommitOf(const GitRepository& repository) {
-  const std::string head = FirstLineOf(repository.own / "HEAD");
+  const std::string head = FirstLine(repository.own / "HEAD");
   if (!head.starts_with("ref: ")) return head;
   const std::string name = head.substr(5);
   for (const fs::path& place : {repository.own, repository.common}) {
-    if (std::string commit = FirstLineOf(place / name); !commit.empty()) return commit;
+    if (std::string commit = FirstLine(place / name); !commit.empty()) return commit;
   }
   return PackedRef(repository.common, name);
 }
@@ -41,12 +36,12 @@ std::optional<GitRepository> GitRepositoryAt(const fs::path& root) {
   std::error_code ignored;
   GitRepository found{.root = root, .own = root / ".git", .common = {}, .commit = {}};
   if (fs::is_regular_file(found.own, ignored)) {  // of a linked working tree or a submodule
-    const std::string line = FirstLineOf(found.own);
+    const std::string line = FirstLine(found.own);
     if (!line.starts_with("gitdir: ")) return std::nullopt;
     found.own = (root / line.substr(8)).lexically_normal();
   }
   if (!fs::is_regular_file(found.own / "HEAD", ignored)) return std::nullopt;
-  const std::string elsewhere = FirstLineOf(found.own / "commondir");
+  const std::string elsewhere = FirstLine(found.own / "commondir");
   found.common = elsewhere.empty() ? found.own : (found.own / elsewhere).lexically_normal();
   found.commit = CommitOf(found);
   return found;

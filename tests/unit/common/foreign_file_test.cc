@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/first_line.h"
+
 namespace launch {
 namespace {
 
@@ -41,6 +43,18 @@ TEST_F(ForeignFile, IsReadUpToWhatWasAskedFor) {
   EXPECT_FALSE(ReadAll(At("a"), 100'000));
   EXPECT_EQ(ReadHead(At("none"), 10), "");
   EXPECT_EQ(ReadAll(At("none"), 10).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(ForeignFile, SaysOneLine) {
+  std::ofstream(At("a")) << "one \r\ntwo\n";
+  EXPECT_EQ(FirstLine(At("a")), "one \r");
+  std::ofstream(At("a")) << "open";
+  EXPECT_EQ(FirstLine(At("a")), "open");
+  std::ofstream(At("a")) << "\ntwo";
+  EXPECT_EQ(FirstLine(At("a")), "");
+  EXPECT_EQ(FirstLine(At("none")), "");
+  EXPECT_EQ(FirstLine(root_), "");
+  EXPECT_EQ(KernelBootId().size(), 36u);
 }
 
 TEST_F(ForeignFile, IsAFileAndNothingThatWaits) {
