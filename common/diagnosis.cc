@@ -27,7 +27,7 @@ Finding MakeFinding(std::string code, Severity severity, std::string says, std::
   return finding;
 }
 
-LAUNCH_ENUM_TEXT(Severity, ParseSeverity, kSeverity)
+std::string_view ToString(Severity v) { return kSeverity.Print(v); }
 LAUNCH_ENUM_TEXT(CheckResult, ParseCheckResult, kCheckResult)
 LAUNCH_ENUM_TEXT(Confidence, ParseConfidence, kConfidence)
 

@@ -64,7 +64,6 @@ struct Verdict {
 std::string_view ToString(Severity v);     // "error", "warning", "notice"
 std::string_view ToString(CheckResult v);  // "pass", "warn", "fail"
 std::string_view ToString(Confidence v);
-std::optional<Severity> ParseSeverity(std::string_view text);
 std::optional<CheckResult> ParseCheckResult(std::string_view text);
 std::optional<Confidence> ParseConfidence(std::string_view text);
 

@@ -12,6 +12,6 @@ constexpr EnumText<Basis, 4> kBasis{{{Basis::kNone, "none"},
 
 }  // namespace
 
-LAUNCH_ENUM_TEXT(Basis, ParseBasis, kBasis)
+std::string_view ToString(Basis v) { return kBasis.Print(v); }
 
 }  // namespace launch

@@ -196,6 +196,5 @@ struct PlanQuestions {
 };
 
 std::string_view ToString(Basis v);
-std::optional<Basis> ParseBasis(std::string_view text);
 
 }  // namespace launch

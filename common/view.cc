@@ -45,11 +45,5 @@ WaitReason WaitForBegin(WallTime begin, WallTime now) {
   return {"BeginTime",
           "begins at " + FormatLocalIso(begin) + ", in " + FormatDurationShort(begin - now)};
 }
-std::optional<JobState> ParseJobState(std::string_view text) {
-  for (const StateRow& row : kStates) {
-    if (row.name == text) return row.state;
-  }
-  return std::nullopt;
-}
 
 }  // namespace launch

@@ -36,7 +36,6 @@ enum class JobState {
 };
 std::string_view ToString(JobState v);   // "PENDING"
 std::string_view StateCode(JobState v);  // "PD"
-std::optional<JobState> ParseJobState(std::string_view text);
 bool IsTerminal(JobState v);
 
 // Reason a job waits: Slurm's word, then our evidence. "Resources: 8 H100 free on no node".

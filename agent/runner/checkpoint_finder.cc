@@ -25,9 +25,4 @@ std::vector<CheckpointFound> FindCheckpoints(const CheckpointQuery& query) {
   return found;
 }
 
-const CheckpointFound* NewestComplete(const std::vector<CheckpointFound>& found) {
-  const auto at = std::ranges::find(found, true, &CheckpointFound::complete);
-  return at == found.end() ? nullptr : &*at;
-}
-
 }  // namespace launch::agent

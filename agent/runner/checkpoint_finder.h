@@ -24,7 +24,4 @@ inline constexpr int kMaxCheckpoints = 1'000;
 // complete one in any case. What makes each format complete: checkpoint_formats.h.
 std::vector<CheckpointFound> FindCheckpoints(const CheckpointQuery& query);
 
-// The newest complete one, or null. Points into `found`.
-const CheckpointFound* NewestComplete(const std::vector<CheckpointFound>& found);
-
 }  // namespace launch::agent

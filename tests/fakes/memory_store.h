@@ -1,12 +1,10 @@
-// A Store in memory for the simulator and tests: the same contract, with failures on demand.
+// A Store in memory for the simulator and tests: the same contract.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "controller/store/store.h"
@@ -15,12 +13,6 @@ namespace launch::testing {
 
 class MemoryStore final : public controller::Store {
  public:
-  // The next commit fails with `error` and writes nothing. As with the real store, every error but
-  // kResourceExhausted is the last word of this object.
-  void FailNext(Error error) { fail_ = Failure{std::move(error), false}; }
-  // The next commit fails, but a restart will find it: a sync that failed after the write.
-  void FailNextYetWrite(Error error) { fail_ = Failure{std::move(error), true}; }
-
   // What a process that starts after a kill of this one finds: everything that was acknowledged.
   std::unique_ptr<MemoryStore> Crash() const {
     const std::lock_guard lock(mutex_);
@@ -33,7 +25,6 @@ class MemoryStore final : public controller::Store {
 
   Result<controller::Snapshot> Load() override {
     const std::lock_guard lock(mutex_);
-    if (failed_) return Unexpected(*failed_);
     controller::Snapshot snapshot{.revision = revision_, .last_event = events_.size(), .rows = {}};
     for (const auto& [key, row] : rows_) snapshot.rows.push_back(row);
     loaded_ = true;
@@ -42,7 +33,6 @@ class MemoryStore final : public controller::Store {
 
   Result<std::vector<controller::StoredRow>> Read(const std::string& prefix) override {
     const std::lock_guard lock(mutex_);
-    if (failed_) return Unexpected(*failed_);
     std::vector<controller::StoredRow> found;
     for (auto row = rows_.lower_bound(prefix); row != rows_.end() && row->first.starts_with(prefix);
          ++row) {
@@ -53,7 +43,6 @@ class MemoryStore final : public controller::Store {
 
   Result<controller::Committed> Commit(const controller::Batch& batch) override {
     const std::lock_guard lock(mutex_);
-    if (failed_) return Unexpected(*failed_);
     if (!loaded_) {
       return Fail(ErrorCode::kFailedPrecondition, "commit before the store was loaded");
     }
@@ -66,11 +55,6 @@ class MemoryStore final : public controller::Store {
       }
     }
     if (batch.empty()) return controller::Committed{revision_, 0};
-    if (auto failure = std::exchange(fail_, std::nullopt)) {
-      if (failure->written) Write(batch);
-      if (failure->error.code != ErrorCode::kResourceExhausted) failed_ = failure->error;
-      return Unexpected(std::move(failure->error));
-    }
     return Write(batch);
   }
 
@@ -87,11 +71,6 @@ class MemoryStore final : public controller::Store {
   controller::StoreLimits Limits() const override { return {}; }
 
  private:
-  struct Failure {
-    Error error;
-    bool written = false;
-  };
-
   controller::Committed Write(const controller::Batch& batch) {
     ++revision_;
     for (const auto& [key, value] : batch.puts) rows_[key] = {key, value, revision_};
@@ -113,8 +92,6 @@ class MemoryStore final : public controller::Store {
   std::vector<controller::StoredEvent> events_;
   controller::Revision revision_ = 0;
   bool loaded_ = false;
-  std::optional<Failure> fail_;
-  std::optional<Error> failed_;
 };
 
 }  // namespace launch::testing

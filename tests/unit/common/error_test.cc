@@ -41,7 +41,6 @@ TEST(ExitCause, BecomesAShellCodeAndASentence) {
 
 TEST(JobStates, HaveSlurmsCodes) {
   EXPECT_EQ(StateCode(JobState::kPending), "PD");
-  EXPECT_EQ(ParseJobState("OUT_OF_MEMORY"), JobState::kOutOfMemory);
   EXPECT_TRUE(IsTerminal(JobState::kTimeout));
   EXPECT_FALSE(IsTerminal(JobState::kRequeued));
 }
