@@ -12,7 +12,6 @@
 #include "cli/log_printer.h"
 #include "cli/output_form.h"
 #include "cli/passing_cluster.h"
-#include "cli/render_json.h"
 #include "cli/yaml_of_json.h"
 #include "common/clock.h"
 #include "common/units.h"

@@ -6,7 +6,6 @@
 #include "cli/debug_run.h"
 #include "cli/shell_syntax.h"
 #include "planner/line/pasted_text.h"
-#include "preflight/preflight.h"
 
 namespace launch {
 namespace {

@@ -2,9 +2,7 @@
 
 #include "cli/job_reader.h"
 #include "cli/named_files.h"
-#include "common/quoted.h"
 #include "planner/line/launch_line.h"
-#include "planner/line/node_line.h"
 
 namespace launch {
 namespace {

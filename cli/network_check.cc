@@ -8,7 +8,6 @@
 #include "common/pki.h"
 #include "common/quoted.h"
 #include "preflight/network_test_check.h"
-#include "preflight/remedies.h"
 
 namespace launch {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "cli/log_printer.h"
 #include "cli/render_forecast.h"
-#include "cli/render_json.h"
 #include "cli/table.h"
 #include "common/bounded_number.h"
 #include "common/hostlist.h"

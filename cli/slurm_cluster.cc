@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "cli/leave_note.h"
-#include "cli/table.h"
 #include "cli/up/cluster_file.h"
 #include "cli/up/embedded_texts.h"
 #include "cli/up/slurm.h"

@@ -2,11 +2,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/app.h"
-#include "cli/begin_time.h"
 #include "cli/job_names.h"
 #include "cli/job_reader.h"
 #include "cli/render_json.h"
-#include "common/units.h"
 
 namespace launch {
 namespace {

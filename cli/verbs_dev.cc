@@ -5,7 +5,6 @@
 
 #include "cli/app.h"
 #include "cli/dev_cluster.h"
-#include "cli/render_json.h"
 
 namespace launch {
 namespace {

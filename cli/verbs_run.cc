@@ -12,12 +12,10 @@
 #include "cli/job_template.h"
 #include "cli/log_stream.h"
 #include "cli/rank_environment.h"
-#include "cli/shell_words.h"
 #include "cli/snapshot/ship.h"
 #include "cli/submit_note.h"
 #include "common/file_system.h"
 #include "common/pki.h"
-#include "common/units.h"
 
 namespace launch {
 namespace {

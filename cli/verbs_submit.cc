@@ -12,7 +12,6 @@
 #include "cli/render_json.h"
 #include "cli/shell_words.h"
 #include "cli/snapshot/ship.h"
-#include "cli/submit_context.h"
 #include "cli/submit_note.h"
 #include "cli/unreachable.h"
 #include "common/inventory_yaml.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/text.h"
 #include "common/units.h"
 #include "diagnosis/cuda_oom.h"
 #include "diagnosis/in_passing.h"

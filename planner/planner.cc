@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/mig.h"
-#include "common/quoted.h"
 #include "common/units.h"
 #include "planner/choose/calibration.h"
 #include "planner/choose/duration.h"

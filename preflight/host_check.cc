@@ -6,7 +6,6 @@
 #include "common/quoted.h"
 #include "common/shared_memory.h"
 #include "common/units.h"
-#include "preflight/remedies.h"
 #include "preflight/remedy_data.h"
 
 namespace launch {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/quoted.h"
-#include "preflight/remedies.h"
 
 namespace launch {
 namespace {

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "common/install_id.h"
-#include "common/pki.h"
 
 namespace launch::agent {
 namespace {

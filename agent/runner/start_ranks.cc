@@ -9,7 +9,6 @@
 
 #include "agent/runner/account_files.h"
 #include "agent/runner/container.h"
-#include "agent/runner/process.h"
 #include "agent/runner/process_limits.h"
 #include "agent/runner/rank_env.h"
 #include "agent/runner/runner_loop.h"

@@ -2,7 +2,6 @@
 #include <array>
 
 #include "cli/import/import.h"
-#include "common/units.h"
 #include "planner/line/accelerate_settings.h"
 
 namespace launch {

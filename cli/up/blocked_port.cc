@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "common/quoted.h"
-#include "common/text.h"
 #include "common/units.h"
 
 namespace launch::up {

@@ -13,7 +13,6 @@
 #include "cli/up/site.h"
 #include "cli/up/start_head.h"
 #include "common/pki.h"
-#include "common/units.h"
 
 namespace launch::up {
 namespace {

@@ -21,7 +21,6 @@
 #include "cli/up/login_shell.h"
 #include "cli/up/ssh_config.h"
 #include "cli/up/watchdog.h"
-#include "common/quoted.h"
 #include "common/text.h"
 #include "common/unique_fd.h"
 #include "common/units.h"

@@ -10,10 +10,8 @@
 #include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
 #include "controller/core/unknown_attempts.h"
-#include "controller/core/views.h"
 #include "planner/planner.h"
 #include "preflight/checked_text.h"
-#include "preflight/preflight.h"
 
 namespace launch::controller {
 namespace {

@@ -9,7 +9,6 @@
 #include "controller/core/attempt_facts.h"
 #include "controller/core/fold_findings.h"
 #include "preflight/checked_text.h"
-#include "preflight/preflight.h"
 
 namespace launch::controller {
 namespace {

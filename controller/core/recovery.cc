@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "controller/core/replan.h"
-#include "diagnosis/verdict.h"
 #include "planner/choose/precision.h"
 
 namespace launch::controller {

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/snapshot.h"
 #include "controller/services/pull_stream.h"
 #include "controller/services/unary.h"
 #include "proto/convert_error.h"

@@ -6,7 +6,6 @@
 #include "common/units.h"
 #include "planner/choose/precision.h"
 #include "planner/cost/device_speed.h"
-#include "planner/cost/memory_constants.h"
 
 namespace launch {
 namespace {

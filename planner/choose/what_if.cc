@@ -16,7 +16,6 @@
 #include "planner/choose/mixed_gpus.h"
 #include "planner/model/strategy.h"
 #include "planner/model/training_setup.h"
-#include "planner/trainer/model_block.h"
 
 namespace launch {
 namespace {

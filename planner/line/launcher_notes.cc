@@ -4,7 +4,6 @@
 #include <cctype>
 
 #include "common/text.h"
-#include "planner/line/line_prefix.h"
 
 namespace launch {
 

@@ -9,7 +9,6 @@
 
 #include "common/units.h"
 #include "planner/line/command_roles.h"
-#include "planner/line/line_prefix.h"
 #include "planner/line/shell_functions.h"
 
 namespace launch {

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "planner/line/launcher_words.h"
-#include "planner/line/line_prefix.h"
 
 namespace launch {
 namespace {

@@ -12,7 +12,6 @@
 #include "planner/line/launcher_words.h"
 #include "planner/line/line_prefix.h"
 #include "planner/line/makefile.h"
-#include "planner/line/node_line.h"
 #include "planner/line/own_launchers.h"
 #include "planner/line/shell_functions.h"
 #include "planner/line/shell_values.h"

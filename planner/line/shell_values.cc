@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "common/text.h"
-#include "common/units.h"
 #include "planner/line/launch_line.h"
 #include "planner/line/launcher_words.h"
 #include "planner/line/shell_arithmetic.h"

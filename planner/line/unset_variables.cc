@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 
-#include "common/text.h"
 #include "planner/line/shell_text.h"
 
 namespace launch {

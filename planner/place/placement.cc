@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "common/gpu_catalog.h"
 #include "common/mig.h"
 #include "planner/place/demand.h"
 #include "planner/place/natural_order.h"
