@@ -47,6 +47,17 @@ def wait_until(what, condition, timeout=30.0, period=0.05):
         time.sleep(period)
 
 
+def stays(what, condition, seconds, period=0.1):
+    """Polls `condition` for `seconds`; fails with `what` as soon as it is not true."""
+    end = time.monotonic() + seconds
+    while True:
+        if not condition():
+            pytest.fail(f"{what}: no longer, {end - time.monotonic():.1f} s before the end of {seconds} s")
+        if time.monotonic() > end:
+            return
+        time.sleep(period)
+
+
 def processes_with(text):
     """(pid, command) of every process whose environment or command line holds `text`."""
     found = []

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BIN, VENV, processes_with, wait_until
+from conftest import BIN, VENV, processes_with, stays, wait_until
 
 COUNT = textwrap.dedent("""\
     import os, pathlib, sys, time
@@ -273,9 +273,9 @@ def test_with_one_nodes_gpu_lock_held_no_rank_ever_existed_on_the_other(cluster,
     if lock is None:
         lock = cluster.state / "locks" / f"gpu-{uuid}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
-    holder = subprocess.Popen(["flock", lock, "sleep", "60"])
+    holder = subprocess.Popen(["flock", lock, "sh", "-c", "echo held; exec sleep 60"], stdout=subprocess.PIPE, text=True)
     try:
-        time.sleep(0.3)
+        assert holder.stdout.readline() == "held\n"
         ledger = cluster.work / "ledger"
         job_file = cluster.write("job.yaml", textwrap.dedent(f"""\
             name: gang
@@ -287,8 +287,7 @@ def test_with_one_nodes_gpu_lock_held_no_rank_ever_existed_on_the_other(cluster,
             """))
         job = cluster.submit(job_file)
         cluster.wait_for(job, "FAILED", "NODE_FAIL", timeout=60)
-        time.sleep(1)
-        assert not ledger.exists(), "no rank process ever existed"
+        stays("no rank process ever existed", lambda: not ledger.exists(), 1.0)
         (finding,) = [f for f in cluster.status(job)["findings"] if f["code"] == "gpu_busy"]
         assert (finding["severity"], finding["node"]) == ("error", victim["node"])
         assert uuid in finding["says"] and f"process {holder.pid} (flock of " in finding["evidence"], finding

@@ -4,7 +4,6 @@ import os
 import pathlib
 import signal
 import textwrap
-import time
 
 import pytest
 
@@ -45,9 +44,16 @@ def test_S003_6_a_limit_of_the_cgroup_is_named_with_the_kernels_counter(cluster)
 
 def test_S003_6_b_a_kill_from_outside_is_no_lack_of_memory(cluster):
     cluster.up("--sample-period", "200ms")
-    job = submit(cluster, "import time; time.sleep(60)", "gpus: 0\n")
+    job = submit(cluster, """
+        import time
+        for step in range(1, 601):
+            print(f"step {step}/600", flush=True)
+            time.sleep(0.1)
+        """, "gpus: 0\n")
     cluster.wait_for(job, "RUNNING")
-    time.sleep(1)  # a sample of the host
+    seen = cluster.status(job)["step"] or 0
+    # A sample of the host comes with the steps of its ranks.
+    wait_until("a sample", lambda: (cluster.status(job)["step"] or 0) > seen)
     os.kill(cluster.status(job)["attempts"][0]["ranks"][0]["pid"], signal.SIGKILL)
     cluster.wait_for(job, "FAILED")
     verdict = cluster.status(job)["attempts"][0]["verdict"]

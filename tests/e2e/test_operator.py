@@ -3,9 +3,8 @@
 import pathlib
 import subprocess
 import textwrap
-import time
 
-from conftest import VENV, wait_until
+from conftest import VENV, stays, wait_until
 
 WAIT = textwrap.dedent("""\
     import pathlib, time
@@ -67,10 +66,10 @@ def test_a_quarantine_outlives_the_agent_and_ends_by_an_operators_word(cluster, 
     job = cluster.submit(cluster.write("job.yaml", lines.format("held", 1)))
     cluster.wait_for(job, "RUNNING")
 
-    stays = subprocess.Popen(["sleep", "600"])  # of nobody here, and on no GPU before the job was
+    lasting = subprocess.Popen(["sleep", "600"])  # of nobody here, and on no GPU before the job was
 
     def leave(device):
-        device["processes"] = [{"pid": stays.pid, "used_mib": 900}]
+        device["processes"] = [{"pid": lasting.pid, "used_mib": 900}]
 
     def held():
         return [gpu["gpu"] for gpu in cluster.json("quarantine", "list")["gpus"]]
@@ -79,7 +78,7 @@ def test_a_quarantine_outlives_the_agent_and_ends_by_an_operators_word(cluster, 
     cluster.launch("cancel", job, code=None)
     wait_until("the GPU of the job is held", held, timeout=100)
     (gpu,) = held()
-    assert str(stays.pid) in cluster.launch("quarantine", "list").stdout
+    assert str(lasting.pid) in cluster.launch("quarantine", "list").stdout
 
     node = cluster.json("nodes")["nodes"][0]["node"]
     cluster.kill(cluster.agent_pid(node))
@@ -88,8 +87,8 @@ def test_a_quarantine_outlives_the_agent_and_ends_by_an_operators_word(cluster, 
     assert held() == [gpu], "its proof is still to be made"
     cluster.launch("quarantine", "release", gpu)
     assert held() == []
-    stays.kill()
-    stays.wait()
+    lasting.kill()
+    lasting.wait()
     nvml.edit(lambda data: [device.update(processes=[]) for device in data["devices"]])
     whole = cluster.submit(cluster.write("whole.yaml", lines.format("whole", 4)))
     cluster.wait_for(whole, "RUNNING", timeout=60)
@@ -102,8 +101,8 @@ def test_a_retest_frees_what_can_be_proved_by_now_and_nothing_else(cluster, nvml
     job = cluster.submit(cluster.write(
         "job.yaml", "name: held\ngpus: 1\npreflight: none\nstop_duration: 1s\nrun: sleep 600\n"))
     cluster.wait_for(job, "RUNNING")
-    stays = subprocess.Popen(["sleep", "600"])
-    leave = {"pid": stays.pid, "used_mib": 900}
+    lasting = subprocess.Popen(["sleep", "600"])
+    leave = {"pid": lasting.pid, "used_mib": 900}
     nvml.edit(lambda data: [device.update(processes=[leave]) for device in data["devices"]])
 
     def held():
@@ -118,11 +117,11 @@ def test_a_retest_frees_what_can_be_proved_by_now_and_nothing_else(cluster, nvml
         (gpu,) = held()
         cluster.launch("quarantine", "retest", gpu)
         assert retested() == 1
-        time.sleep(3)  # longer than the driver is asked anew for
-        assert held() == [gpu], "the process is still on it"
+        # Longer than the driver is asked anew for.
+        stays("the GPU is held for the process that is still on it", lambda: held() == [gpu], 3.0)
     finally:
-        stays.kill()
-        stays.wait()
+        lasting.kill()
+        lasting.wait()
     nvml.edit(lambda data: [device.update(processes=[]) for device in data["devices"]])
     cluster.launch("quarantine", "retest", gpu)
     # By itself the proof is made again each minute.

@@ -6,11 +6,10 @@ import shutil
 import stat
 import subprocess
 import textwrap
-import time
 
 import pytest
 
-from conftest import BIN, processes_with, wait_until
+from conftest import BIN, processes_with, stays, wait_until
 
 SLEEPER = textwrap.dedent("""\
     name: sleeper
@@ -62,8 +61,7 @@ def test_an_agent_installed_anew_starts_nothing_beside_what_runs(cluster, before
     rejoin(cluster, node)
     cluster.up()
     wait_until("it says what it found", lambda: "allocation.unrecorded" in [e["kind"] for e in cluster.events()])
-    time.sleep(3.0)  # a retry would have begun
-    assert sleepers(cluster) == ranks
+    stays("no retry begins beside it", lambda: sleepers(cluster) == ranks, 3.0)
     assert len(cluster.status(job)["attempts"]) == 1
     assert "has lost the record of it" in cluster.launch("explain", job).stdout
     cluster.launch("cancel", job)
@@ -79,8 +77,7 @@ def test_a_job_is_not_begun_again_where_its_agent_cannot_see_what_ran(cluster):
     rejoin(cluster, node)
     cluster.up()
     wait_until("it says that it cannot see", lambda: "allocation.unseen" in [e["kind"] for e in cluster.events()])
-    time.sleep(3.0)  # a retry would have begun
-    assert sleepers(cluster) == ranks and cluster.state_of(job) == "RUNNING"
+    stays("no retry begins", lambda: sleepers(cluster) == ranks and cluster.state_of(job) == "RUNNING", 3.0)
     assert len(cluster.status(job)["attempts"]) == 1
     for pid in ranks:
         cluster.kill(pid)
@@ -98,8 +95,7 @@ def test_a_rank_lives_and_can_be_ended_when_the_groups_of_its_agent_are_others(c
     rejoin(cluster, node)
     cluster.up()
     wait_until("the node is back", lambda: [e["kind"] for e in cluster.events()].count("node.attached") > attached)
-    time.sleep(2.0)
-    assert cluster.state_of(job) == "RUNNING" and sleepers(cluster) == ranks
+    stays("the rank runs", lambda: cluster.state_of(job) == "RUNNING" and sleepers(cluster) == ranks, 2.0)
     cluster.launch("cancel", job)
     cluster.wait_for(job, "CANCELLED")
     assert not sleepers(cluster)
@@ -133,5 +129,4 @@ def test_what_an_agent_runs_is_not_ended_from_a_copy_of_its_state(cluster):
     assert "ended attempt" not in ended.stdout
     if "ranks/0" in open(f"/proc/{ranks[0]}/cgroup").read():
         assert ended.returncode != 0 and "is in use" in ended.stderr
-    time.sleep(1.0)
-    assert cluster.state_of(job) == "RUNNING" and sleepers(cluster) == ranks
+    stays("the rank runs", lambda: cluster.state_of(job) == "RUNNING" and sleepers(cluster) == ranks, 1.0)

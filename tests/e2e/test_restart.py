@@ -5,9 +5,8 @@ import shutil
 import signal
 import subprocess
 import textwrap
-import time
 
-from conftest import BIN, VENV, wait_until
+from conftest import BIN, VENV, stays, wait_until
 
 # Says when it began; in the first attempt the last rank then fails.
 GANG = textwrap.dedent("""\
@@ -158,8 +157,7 @@ def test_an_agent_from_a_copied_state_directory_is_refused_and_named(cluster, tm
     try:
         reason = wait_until("the node says so", lambda: cluster.json("nodes")["nodes"][0].get("reason"))
         assert "copied" in reason
-        time.sleep(3.0)  # several dials of the copy
-        assert twin.poll() is None
+        stays("the copy dials on", lambda: twin.poll() is None, 3.0)
     finally:
         twin.send_signal(signal.SIGKILL)
         twin.wait()

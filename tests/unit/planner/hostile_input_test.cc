@@ -148,7 +148,8 @@ TEST(HostileInput, ALineOfRedirectsBeforeAProgramIsNamed) {
   LaunchLineOptions options;
   options.launcher = LauncherKind::kTorchrun;
   const auto line = ReadLaunchLine("> out.log\npython train.py", options);
-  if (!line) EXPECT_NE(line.error().message.find("out.log"), std::string::npos);
+  ASSERT_FALSE(line);
+  EXPECT_NE(line.error().message.find("out.log"), std::string::npos);
 }
 
 TEST(HostileInput, GrowingValuesOfVariablesAreDropped) {
