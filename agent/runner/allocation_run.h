@@ -105,6 +105,10 @@ struct AllocationRun {
 // found, holds its lock. The caller holds a pidfd of the process, so that its number stays its own.
 bool IsOf(const AllocationRun& run, int pid);
 
+// The same of a process with the number and the start time of a record of the allocation: where the
+// kernel hides what it has open, the record is believed, for unknown is not gone.
+bool IsOfByRecord(const AllocationRun& run, int pid);
+
 // The environment that every rank of the allocation shares, for setup and checks.
 inline const std::vector<EnvVar>& SharedEnv(const AllocationSpec& spec) {
   const static std::vector<EnvVar> kNone;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -306,6 +307,22 @@ void KillOwn(const std::string& lock_path, const std::vector<int>& roots,
   for (const auto& [pid, process] : found) {
     if (std::ranges::binary_search(still, pid)) SignalPidFd(process, SIGKILL);
   }
+}
+
+bool HidesFiles(int pid) {
+  const std::string fds = "/proc/" + std::to_string(pid) + "/fd";
+  DIR* directory = ::opendir(fds.c_str());
+  if (directory == nullptr) return errno != ENOENT && errno != ESRCH;
+  bool hides = false;
+  // Root without CAP_SYS_PTRACE may list them, and not ask where they lead.
+  while (const dirent* entry = hides ? nullptr : ::readdir(directory)) {
+    char target[1];
+    hides = entry->d_name[0] != '.' &&
+            ::readlink((fds + "/" + entry->d_name).c_str(), target, sizeof target) < 0 &&
+            (errno == EACCES || errno == EPERM);
+  }
+  ::closedir(directory);
+  return hides;
 }
 
 bool HoldsOpen(int pid, const std::string& path) { return HoldsFile(pid, LockIdentity(path)); }

@@ -49,6 +49,10 @@ std::vector<int> FamilyOf(int pid);
 // Does this process hold `path` open?
 bool HoldsOpen(int pid, const std::string& path);
 
+// Whether the kernel keeps from this process which files that one has open, as of one that cannot
+// be dumped: that HoldsOpen is false of it proves nothing then. False also where it is gone.
+bool HidesFiles(int pid);
+
 // Files below `directory`, also those that are deleted by now, and the processes that hold each
 // open.
 std::map<std::string, std::vector<int>> OpenBelow(const std::string& directory);

@@ -280,7 +280,7 @@ void RunnerLoop::TakeShim(AllocationRun& run, RankRun& rank, const shim::StartRe
   const int pid = static_cast<int>(start.shim_pid);
   UniqueFd shim = OpenPidFd(pid);
   // The number alone proves nothing: start time and membership must agree behind the pidfd.
-  if (!shim || StartTicksOf(pid) != start.shim_start_ticks || !IsOf(run, pid)) return;
+  if (!shim || StartTicksOf(pid) != start.shim_start_ticks || !IsOfByRecord(run, pid)) return;
   rank.shim = std::move(shim);
   rank.shim_pid = pid;
   rank.limit_hits = ProcessLimitHits(rank.pid > 0 ? rank.pid : pid);

@@ -2,6 +2,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -33,6 +34,13 @@ bool NeverRan(const ExitReport& report) {
 
 bool IsOf(const AllocationRun& run, int pid) {
   return run.cgroup.Contains(pid) || HoldsOpen(pid, run.dir.LockPath());
+}
+
+bool IsOfByRecord(const AllocationRun& run, int pid) {
+  // Asked first: a shim shows its files once its rank runs.
+  const bool hides = HidesFiles(pid) && (IsOfUser(pid, ::geteuid()) ||
+                                         (run.account && IsOfUser(pid, run.account->uid)));
+  return IsOf(run, pid) || hides;
 }
 
 void RunnerLoop::WatchShim(RankRun& rank) {
@@ -118,7 +126,7 @@ void RunnerLoop::SweepOrphan(AllocationRun& run, RankRun& rank) {
   if (!rank.orphan && files.rank) {
     const int pid = static_cast<int>(files.rank->pid);
     UniqueFd process = OpenPidFd(pid);
-    const bool same = StartTicksOf(pid) == files.rank->start_ticks && IsOf(run, pid);
+    const bool same = StartTicksOf(pid) == files.rank->start_ticks && IsOfByRecord(run, pid);
     if (process && (same || Planted(Bug::kRememberedPid))) {
       rank.orphan = std::move(process);
       Watch(rank.orphan);

@@ -270,8 +270,13 @@ void Shim::NoteStarted() {
   (void)WriteAt(start_fd_, &record, sizeof record, kRankRecordOffset);
   ::close(start_fd_);  // the agent watches for this close
   start_fd_ = -1;
+  const bool switched = (spec_.block->flags & kSwitchIds) != 0;
   // The rank has its environment; nobody needs the secrets any longer.
   CloseSpec(spec_);
+  // An agent without privilege that comes back knows us by the lock we hold, and the kernel shows
+  // it the files of what can be dumped alone. Where ranks are of other accounts, none of them gets
+  // to look.
+  if (!switched) (void)::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 }
 
 void Shim::FillEnd(int wait_status, const rusage& usage) {

@@ -1,9 +1,11 @@
 // An agent that dies and comes back: what it finds, adopts, reports and never touches.
 #include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <linux/fuse.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,12 +13,15 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <sstream>
 
+#include "agent/runner/allocation_run.h"
 #include "agent/runner/file_lock.h"
 #include "agent/runner/log_reader.h"
 #include "agent/runner/port_holder.h"
@@ -25,6 +30,8 @@
 
 namespace launch::agent {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr Key kKey{{3}, {2}};
 
@@ -458,6 +465,98 @@ TEST(Restart, NeverSignalsAProcessThatGotTheNumberOfADeadShim) {
   ::kill(foreign, SIGKILL);
   ::waitpid(foreign, nullptr, 0);
   if (!reused) GTEST_SKIP() << "the kernel did not give the number again";
+}
+
+// Runs `test` in a process without privileges; a test that failed there fails here.
+void RunUnprivileged(const std::function<void()>& test) {
+  constexpr uid_t kNobody = 65534;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool became = ::setgroups(0, nullptr) == 0 &&
+                        ::setresgid(kNobody, kNobody, kNobody) == 0 &&
+                        ::setresuid(kNobody, kNobody, kNobody) == 0;
+    EXPECT_TRUE(became);
+    (void)::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as any program that was started so
+    if (became) test();
+    std::fflush(nullptr);
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// Whether what `test` needs of this machine is there.
+bool CanRunUnprivileged() {
+  if (::geteuid() != 0) return false;
+  bool can = true;
+  for (fs::path at = RunnerBench::WitnessPath(); at.has_relative_path(); at = at.parent_path())
+    can = can && (fs::status(at).permissions() & fs::perms::others_exec) != fs::perms::none;
+  return can;
+}
+
+// As `launch up` without root, where no control group tells whose a process is either.
+TEST(Restart, AnAgentWithoutPrivilegesAdoptsItsRanks) {
+  if (!CanRunUnprivileged()) GTEST_SKIP() << "needs root, and programs that others may start";
+  RunUnprivileged([] {
+    RunnerBench bench;
+    bench.options().containment = Containment::kTree;
+    bench.Open();
+    AllocationSpec spec = bench.Spec(kKey, 2, {"--exit", "7", "--sleep-until", bench.Path("go")});
+    spec.lease = Millis{600'000};
+    ASSERT_TRUE(bench.Accept(spec));
+    order::Start start;
+    start.go.key = kKey;
+    start.lease_end = SystemClock().Now() + *spec.lease;
+    bench.runner().Start(start);
+    ASSERT_TRUE(bench.AwaitWitnesses(2));
+    ASSERT_TRUE(bench.told().Await<told::StartDone>([](const auto&) { return true; }));
+    for (const std::uint64_t restart : {97, 98}) {
+      bench.Kill();
+      const RunnerState state = bench.Open();
+      EXPECT_TRUE(std::ranges::any_of(state.allocations, [](const FoundAllocation& found) {
+        return found.status.key == kKey && found.alive;
+      }));
+      // Nothing of this one is here; its end is told by a sweep behind that over our ranks.
+      EXPECT_TRUE(bench.Stop({{restart}, {1}}, Millis{0}));
+    }
+    EXPECT_EQ(bench.told().Count<told::NodeNotice>(), 0) << "as rank.supervisor_lost";
+    EXPECT_EQ(bench.told().Count<told::RankEnded>(), 0);
+    bench.Touch("go");
+    for (const Rank rank : {0, 1}) {
+      const auto report = bench.AwaitEnd(kKey, rank);
+      ASSERT_TRUE(report);
+      EXPECT_EQ(report->cause, ExitCause(Exited{7}));
+    }
+  });
+}
+
+// A shim of an agent before this one, or one whose rank has not begun: the kernel does not show
+// what it holds.
+TEST(Restart, WhatHidesItsFilesIsNotTakenForGone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  RunUnprivileged([] {
+    int ready[2];
+    ASSERT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+    const pid_t hidden = ::fork();
+    if (hidden == 0) {
+      (void)::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+      (void)!::write(ready[1], "x", 1);
+      for (;;) ::pause();
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+    PosixFileSystem files;
+    const AllocationRun run(kKey, AttemptDir("/absent", files), CgroupHost{});
+    EXPECT_FALSE(IsOf(run, hidden));
+    EXPECT_TRUE(IsOfByRecord(run, hidden));
+    EXPECT_FALSE(IsOfByRecord(run, ::getpid())) << "it is seen not to hold the lock";
+    EXPECT_FALSE(IsOfByRecord(run, 1)) << "of another user";
+    ::kill(hidden, SIGKILL);
+    EXPECT_EQ(::waitpid(hidden, nullptr, 0), hidden);
+    EXPECT_FALSE(IsOfByRecord(run, hidden)) << "it is gone";
+  });
 }
 
 // The same on every kernel: the record names the process, and the start of another.
