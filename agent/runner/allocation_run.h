@@ -80,6 +80,7 @@ struct AllocationRun {
   GpuProcessList gpu_processes;  // before anything of ours
   std::map<Rank, RankRun> ranks;
   std::map<Rank, LogKeeper> logs;
+  bool logs_kept = false;  // moved to the kept ones, while the attempt is still known
   bool start_told = false;
   std::optional<BootTime> commands_due;  // a start whose programs are still looked for
   std::uint64_t commands_number = 0;

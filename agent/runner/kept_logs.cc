@@ -155,6 +155,7 @@ Result<void> KeepLogs(const AttemptDir& dir, const std::string& kept, WallTime n
   const auto names = files.List(dir.path());
   if (!names && names.error().code == ErrorCode::kNotFound) return {};
   if (!names) return Unexpected(names.error());
+  bool moved = false;
   for (const std::string& name : *names) {
     if (!name.starts_with("rank.")) continue;
     for (const char* const log :
@@ -165,9 +166,10 @@ Result<void> KeepLogs(const AttemptDir& dir, const std::string& kept, WallTime n
       LAUNCH_RETURN_IF_ERROR(files.MakeDirs(kept + "/" + name));
       if (std::rename(from.c_str(), (kept + "/" + name + log).c_str()) != 0)
         return FailErrno("rename " + from + " to " + kept, errno);
+      moved = true;
     }
   }
-  BeginAge(kept, now);
+  if (moved) BeginAge(kept, now);
   return {};
 }
 

@@ -1,4 +1,5 @@
-// Logs of attempts that are forgotten: <state_dir>/logs/J.N/rank.R/{out,err}[.index|.base].
+// Logs of attempts that are forgotten, or that a later one of their job followed on this node:
+// <state_dir>/logs/J.N/rank.R/{out,err}[.index|.base].
 #pragma once
 
 #include <atomic>
@@ -15,8 +16,9 @@
 
 namespace launch::agent {
 
-// Moves the logs of an attempt to the directory `kept`, whose age begins `now`. After an error some
-// are there and the others where they were: nothing is lost, and it can be called again.
+// Moves the logs of an attempt to the directory `kept`, whose age begins `now` if there were any.
+// After an error some are there and the others where they were: nothing is lost, and it can be
+// called again.
 Result<void> KeepLogs(const AttemptDir& dir, const std::string& kept, WallTime now,
                       FileSystem& files);
 // FAILED_PRECONDITION where logs cannot be moved from attempts to the kept ones: something is

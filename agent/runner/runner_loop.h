@@ -173,6 +173,7 @@ class RunnerLoop {
   void TellStart(AllocationRun& run);
   void LookAtLogs();
   void SweepLogs(bool low);
+  void KeepSuperseded();
   void LookAtUnrecorded();
   void WatchShim(RankRun& rank);
   void EndRank(AllocationRun& run, RankRun& rank, ExitReport report);

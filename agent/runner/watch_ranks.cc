@@ -30,6 +30,14 @@ bool NeverRan(const ExitReport& report) {
   return std::holds_alternative<FailedToStart>(report.cause);
 }
 
+// The controller has every end: none is told again, with the length of a log that went.
+bool IsAcked(const AllocationRun& run) {
+  const std::vector<Rank> acked = run.dir.ReadAcked();
+  return std::ranges::all_of(run.ranks, [&](const auto& rank) {
+    return !rank.second.end || std::ranges::binary_search(acked, rank.first);
+  });
+}
+
 }  // namespace
 
 bool IsOf(const AllocationRun& run, int pid) {
@@ -215,6 +223,22 @@ void RunnerLoop::Sweep() {
   StartWaiting();
 }
 
+// The controller forgets attempts when their job is done, which may take months. Logs of those that
+// a later one followed here are kept until then like those of jobs that ended: no longer than there
+// is room.
+void RunnerLoop::KeepSuperseded() {
+  for (auto next = runs_.begin(); next != runs_.end();) {
+    AllocationRun& run = *next->second;
+    const bool superseded = ++next != runs_.end() && next->first.job == run.key.job;
+    if (!superseded || run.logs_kept || run.phase != RunPhase::kReleased || !IsAcked(run)) continue;
+    run.logs_kept = KeepLogs(run.dir, KeptLogsPath(options_.state_dir, run.key),
+                             options_.clock->WallNow(), *options_.files)
+                        .has_value();
+    if (run.logs_kept)
+      std::erase_if(run.logs, [](const auto& log) { return log.first != kSetupRank; });
+  }
+}
+
 // On a thread of its own: files of many gigabytes take their time to go.
 void RunnerLoop::SweepLogs(bool low) {
   const BootTime now = options_.clock->Now();
@@ -227,7 +251,10 @@ void RunnerLoop::SweepLogs(bool low) {
                  .min_free_bytes = options_.min_free_bytes,
                  .known = unforgotten_,
                  .before = log_sweep_seen_};
-  for (const auto& [key, run] : runs_) sweep.known.insert(key);
+  KeepSuperseded();
+  for (const auto& [key, run] : runs_) {
+    if (!run->logs_kept) sweep.known.insert(key);
+  }
   RunBeside([sweep = std::move(sweep), wall = options_.clock->WallNow(), now](
                 const std::atomic<bool>& cancel, auto& tasks) {
     PosixFileSystem files;

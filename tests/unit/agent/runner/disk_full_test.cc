@@ -77,11 +77,16 @@ class NearlyFullTest : public DiskFullTest {
     bench_.options().min_free_bytes = std::uint64_t{24} << 20;
     bench_.Open();
   }
-  AllocationSpec Prints(const std::string& bytes) const {
-    AllocationSpec spec = bench_.Spec(kKey, 1, {});
+  AllocationSpec Prints(const std::string& bytes, const Key& key = kKey) const {
+    AllocationSpec spec = bench_.Spec(key, 1, {});
     spec.ranks[0].argv = {"/bin/sh", "-c",
                           "yes | head -c " + bytes + "; until [ -e ../go ]; do sleep 0.05; done"};
     return spec;
+  }
+  bool IsWhole(const Key& key) const {
+    struct stat info {};
+    return ::stat((bench_.RankPath(key, 0) + "/out").c_str(), &info) == 0 &&
+           info.st_blocks * 512 >= info.st_size;
   }
 };
 
@@ -238,9 +243,37 @@ TEST_F(NearlyFullTest, KeptLogsGoBeforeThoseOfRunningRanks) {
   bench_.Touch("go");
   ASSERT_TRUE(bench_.AwaitEnd(kKey, 0));
   ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
-  struct stat info {};
-  ASSERT_EQ(::stat((bench_.RankPath(kKey, 0) + "/out").c_str(), &info), 0);
-  EXPECT_GE(info.st_blocks * 512, info.st_size);
+  EXPECT_TRUE(IsWhole(kKey));
+}
+
+// A job that goes on for months, each attempt on the same node: it is not done, and nothing of it
+// is forgotten.
+TEST_F(NearlyFullTest, SoDoThoseOfEarlierAttemptsOfAJobThatGoesOn) {
+  bench_.Touch("go");
+  ASSERT_TRUE(bench_.Run(Prints("20M")));
+  ASSERT_TRUE(bench_.AwaitEnd(kKey, 0));
+  ASSERT_TRUE(bench_.Stop(kKey, Millis{0}));
+  bench_.runner().NoteAcked({kKey, 0});
+  const Key untold{{5}, {1}};  // its end is not acknowledged
+  ASSERT_TRUE(bench_.Run(Prints("1M", untold)));
+  ASSERT_TRUE(bench_.AwaitEnd(untold, 0));
+  ASSERT_TRUE(bench_.Stop(untold, Millis{0}));
+  ASSERT_TRUE(bench_.Run(Prints("1M", {{5}, {2}})));
+  const Key later{kKey.job, {2}};
+  ASSERT_TRUE(bench_.Run(Prints("36M", later)));
+  EXPECT_TRUE(bench_.told().Await<told::NodeNotice>([](const auto& told) {
+    return told.notice.kind == "node.logs_removed" &&
+           told.notice.text.find("attempt 6.1 were removed on 2") != std::string::npos;
+  }));
+  ASSERT_TRUE(bench_.AwaitEnd(later, 0));
+  EXPECT_TRUE(IsWhole(later));
+  EXPECT_TRUE(IsWhole(untold));
+  EXPECT_TRUE(std::filesystem::exists(bench_.RankPath(kKey, 0))) << "its records stay";
+  LogReader reader(bench_.options().state_dir);
+  const auto gone = reader.Read(kKey, 0, "out", 0, 1);
+  ASSERT_FALSE(gone);
+  EXPECT_NE(gone.error().message.find("were removed from this node on 2"), std::string::npos);
+  EXPECT_TRUE(reader.Read(later, 0, "out", 0, 1));
 }
 
 TEST_F(NearlyFullTest, ThenTheMiddleOfTheirs) {

@@ -166,6 +166,10 @@ TEST_F(KeptLogsTest, TheAgeBeginsWhenTheyAreKept) {
   struct stat info {};
   ASSERT_EQ(::stat(kept.c_str(), &info), 0);
   EXPECT_EQ(info.st_mtim.tv_sec, 1'700'000'000);
+  // Those of an attempt that is forgotten long after they were moved.
+  ASSERT_TRUE(KeepLogs(dir, kept, WallMs(1'800'000'000'000), files_));
+  ASSERT_EQ(::stat(kept.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mtim.tv_sec, 1'700'000'000);
 }
 
 // The agent ended between the note and the last file, or the disk took half of a line.
