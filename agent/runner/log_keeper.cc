@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "agent/runner/record_file.h"
 #include "agent/runner/small_files.h"
@@ -27,6 +30,39 @@ bool AppendTo(const std::string& path, const IndexEntry& entry) {
   const off_t part = info.st_size % static_cast<off_t>(sizeof entry);
   if (part != 0 && ::ftruncate(index.get(), info.st_size - part) != 0) return false;
   return ::write(index.get(), &entry, sizeof entry) == static_cast<ssize_t>(sizeof entry);
+}
+
+// Of entries less than `apart` after another, the last.
+std::vector<IndexEntry> Thin(const std::vector<IndexEntry>& entries, Millis apart) {
+  std::vector<IndexEntry> kept;
+  std::int64_t since = 0;
+  for (const IndexEntry& entry : entries) {
+    // Wall time may go back.
+    if (!kept.empty() && std::abs(entry.wall_ms - since) < apart.count()) {
+      kept.back() = entry;
+    } else {
+      kept.push_back(entry);
+      since = entry.wall_ms;
+    }
+  }
+  return kept;
+}
+
+void KeepShort(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return;
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size <= kMostIndexBytes) return;
+  PosixFileSystem files;
+  const auto bytes = files.Read(path, size);
+  if (!bytes) return;
+  std::vector<IndexEntry> entries(bytes->size() / sizeof(IndexEntry));
+  std::memcpy(entries.data(), bytes->data(), entries.size() * sizeof(IndexEntry));
+  for (Millis apart{2'000}; entries.size() * sizeof(IndexEntry) > kMostIndexBytes / 2; apart *= 2)
+    entries = Thin(entries, apart);
+  // Not synced: without it times are coarser, and no more. Without room it stays as long as it is.
+  (void)files.Write(
+      path, {reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof(IndexEntry)});
 }
 
 std::optional<std::uint64_t> SizeOf(const std::string& path) {
@@ -85,7 +121,9 @@ std::uint64_t LogKeeper::Look(WallTime now) {
     if (cap_bytes_ > 0 && used > cap_bytes_) punched += Punch(path, size, cap_bytes_);
     const std::uint64_t end = base_[i] + size;
     if (end <= indexed_[i]) continue;
-    if (AppendTo(IndexPath(path), {end, ToMs(now)})) indexed_[i] = end;
+    if (!AppendTo(IndexPath(path), {end, ToMs(now)})) continue;
+    indexed_[i] = end;
+    KeepShort(IndexPath(path));
   }
   return punched;
 }

@@ -16,6 +16,10 @@ struct IndexEntry {
   std::uint64_t offset = 0;
   std::int64_t wall_ms = 0;
 };
+// A log may grow each second for months: an index longer than this is thinned to half of it. Times
+// that it tells are late then, evenly over the log: by half a minute after eleven days of a line a
+// second, by four after three months.
+inline constexpr std::uint64_t kMostIndexBytes = std::uint64_t{2} << 20;
 std::string IndexPath(const std::string& stream_path);
 // The offset in the last entry of the index; 0: there is none.
 std::uint64_t LastIndexed(const std::string& stream_path);

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "agent/runner/kept_logs.h"
 #include "agent/runner/log_keeper.h"
@@ -485,6 +488,65 @@ TEST_F(LogTest, GoesOnWithTheIndexOfAnEarlierAgent) {
   (void)LogKeeper(rank_, 0).Look(WallMs(1000));
   (void)LogKeeper(rank_, 0).Look(WallMs(2000));
   EXPECT_EQ(std::filesystem::file_size(rank_ + "/out.index"), sizeof(IndexEntry));
+}
+
+// A million seconds with a byte each: those but the ones in which it is thinned stand there as
+// earlier agents wrote them.
+TEST_F(LogTest, ALongIndexIsThinnedAndStillTellsTimes) {
+  constexpr std::uint64_t kSeconds = 1'000'000;
+  const std::string index = rank_ + "/out.index";
+  std::uint64_t most = 0;
+  for (std::uint64_t second = 0; second < kSeconds;) {
+    const std::uint64_t had =
+        std::filesystem::exists(index) ? std::filesystem::file_size(index) : std::uint64_t{0};
+    ASSERT_LE(had, kMostIndexBytes);
+    const std::uint64_t until =
+        std::min(kSeconds - 1, second + (kMostIndexBytes - had) / sizeof(IndexEntry));
+    Append(std::string(until + 1 - second, 'x'));
+    std::vector<IndexEntry> entries;
+    for (; second < until; ++second)
+      entries.push_back({second + 1, static_cast<std::int64_t>(second) * 1000});
+    std::ofstream(index, std::ios::binary | std::ios::app)
+        .write(reinterpret_cast<const char*>(entries.data()),
+               static_cast<std::streamsize>(entries.size() * sizeof(IndexEntry)));
+    (void)LogKeeper(rank_, 0).Look(WallMs(static_cast<std::int64_t>(second) * 1000));
+    ++second;
+    most = std::max(most, std::uint64_t{std::filesystem::file_size(index)});
+  }
+  EXPECT_LE(most, kMostIndexBytes);
+  EXPECT_EQ(LastIndexed(rank_ + "/out"), kSeconds);
+  LogReader reader(dir_);
+  for (std::uint64_t at = 0; at < kSeconds; at += 9'973) {
+    const auto piece = reader.Read(kKey, 0, "out", at, 1);
+    ASSERT_TRUE(piece);
+    const auto written = static_cast<std::int64_t>(at) * 1000;
+    EXPECT_GE(piece->wall_ms, written);
+    EXPECT_LE(piece->wall_ms, written + 60'000);
+  }
+}
+
+// As a node that boots in 1970, and a job that says nothing for days.
+TEST_F(LogTest, ALongIndexIsThinnedAlikeWhereTimeJumps) {
+  const std::uint64_t count = kMostIndexBytes / sizeof(IndexEntry);
+  const auto time_of = [&](std::uint64_t i) {
+    const std::int64_t day = i < count / 2 ? 0 : i < count / 4 * 3 ? 20'000 : 20'005;
+    return (day * 86'400 + static_cast<std::int64_t>(i)) * 1000;
+  };
+  std::ofstream out(rank_ + "/out.index", std::ios::binary);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const IndexEntry entry{i + 1, time_of(i)};
+    out.write(reinterpret_cast<const char*>(&entry), sizeof entry);
+  }
+  out.close();
+  Append(std::string(count + 1, 'x'));
+  (void)LogKeeper(rank_, 0).Look(WallMs(time_of(count)));
+  EXPECT_LE(std::filesystem::file_size(rank_ + "/out.index"), kMostIndexBytes / 2 + 64);
+  LogReader reader(dir_);
+  for (std::uint64_t at = 0; at <= count; at += 991) {
+    const auto piece = reader.Read(kKey, 0, "out", at, 1);
+    ASSERT_TRUE(piece);
+    EXPECT_LE(std::abs(piece->wall_ms - time_of(at)), 60'000);
+  }
 }
 
 // The last thing it does, within the second of a look.
