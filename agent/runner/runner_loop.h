@@ -80,7 +80,8 @@ struct MarkerGone {  // from the thread that removed it
 struct LogsSwept {  // from a thread of its own
   SweptLogs swept;
 };
-struct StacksDone {  // from the thread that collected them
+struct GoneRemoved {};  // from a thread of its own
+struct StacksDone {     // from the thread that collected them
   Key key;
 };
 struct CopyOutcome {  // from a staging thread: where the copy of workdir lies
@@ -94,7 +95,8 @@ using RunnerTask =
     std::variant<order::Accept, order::StageAllocation, order::Start, order::StopAllocation,
                  order::Drop, order::NoteAcked, order::Forget, order::ExtendLease,
                  order::CollectStacks, AccountFound, HoldersFound, CommandsFound, SetupFound,
-                 MarkerGone, StageWaits, StageOutcome, CopyOutcome, StacksDone, LogsSwept, Quit>;
+                 MarkerGone, StageWaits, StageOutcome, CopyOutcome, StacksDone, LogsSwept,
+                 GoneRemoved, Quit>;
 
 // Everything but Post and SaveFence belongs to one thread: the caller of Recover until Run starts,
 // then Run's.
@@ -131,6 +133,7 @@ class RunnerLoop {
   void Do(StageOutcome& outcome);
   void Do(StacksDone& done);
   void Do(LogsSwept& done);
+  void Do(GoneRemoved&);
   void Do(CopyOutcome& outcome);
   void Do(Quit&) { quit_ = true; }
   Result<std::optional<PortBlock>> AcceptNew(const AllocationSpec& spec, const std::string& digest,
@@ -270,6 +273,8 @@ class RunnerLoop {
   int next_port_ = 0;
   bool disk_low_ = false;
   bool sweeping_logs_ = false;
+  bool removing_gone_ = false;  // one thread at a time
+  bool more_gone_ = false;      // came after it listed them, or may have
   BootTime next_log_sweep_{};
   std::optional<SweepSeen> log_sweep_seen_;
   bool swept_in_vain_ = false;  // since the disk is nearly full: kept logs make no room

@@ -375,13 +375,22 @@ void RunnerLoop::RemoveAside(const std::string& path, const std::string& name) {
   RemoveGone();
 }
 
-// Also what an agent that ended meanwhile had moved there.
+// Also what an agent that ended meanwhile had moved there. A slow disk must not end up with a
+// thread for each attempt that was forgotten meanwhile.
 void RunnerLoop::RemoveGone() {
-  RunBeside([gone = GonePath()](const auto&, auto&) {
+  more_gone_ = removing_gone_;
+  if (std::exchange(removing_gone_, true)) return;
+  RunBeside([gone = GonePath()](const auto&, auto& tasks) {
     PosixFileSystem files;
     for (const std::string& name : files.List(gone).value_or(std::vector<std::string>()))
       (void)files.RemoveTree(gone + "/" + name);
+    tasks.PushAlways(GoneRemoved{});
   });
+}
+
+void RunnerLoop::Do(GoneRemoved&) {
+  removing_gone_ = false;
+  if (more_gone_) RemoveGone();
 }
 
 // On a thread of its own: a process may take its time to answer.

@@ -28,6 +28,10 @@ class FileServer {
   }
   void Die() { Set(true); }
   void Revive() { Set(false); }
+  int Waiting() {
+    const std::lock_guard lock(state_->mutex);
+    return state_->waiting;
+  }
   bool AwaitVictim() {
     std::unique_lock lock(state_->mutex);
     return state_->changed.wait_for(lock, std::chrono::seconds(20),
@@ -111,6 +115,29 @@ TEST_F(JobFilesTest, ASetupIsLookedForBesideTheRest) {
   server_.Revive();
   ExpectOthersServed();
   EXPECT_FALSE(std::filesystem::exists(bench_.Path("work/ran")));
+}
+
+// As jobs of many files do on a slow disk.
+TEST_F(JobFilesTest, ForgottenAttemptsAreRemovedByOneThread) {
+  constexpr int kAttempts = 200;
+  const std::string allocations = bench_.Path("state/allocations/");
+  for (int i = 1; i <= kAttempts; ++i)
+    std::filesystem::create_directories(allocations + "40." + std::to_string(i) + "/files");
+  server_.Die();
+  for (std::uint32_t i = 1; i <= kAttempts; ++i) bench_.runner().Forget({{{40}, {i}}});
+  EXPECT_TRUE(bench_.Eventually([&] { return std::filesystem::is_empty(allocations); }));
+  ASSERT_TRUE(server_.AwaitVictim());
+  EXPECT_LE(server_.Waiting(), 2) << "it and, when the runner begins, a sweep of logs";
+  server_.Revive();
+  EXPECT_TRUE(
+      bench_.Eventually([&] { return std::filesystem::is_empty(bench_.Path("state/gone")); }));
+  // And what comes after that.
+  const std::string last = allocations + "40.999";
+  std::filesystem::create_directories(last);
+  bench_.runner().Forget({{{40}, {999}}});
+  EXPECT_TRUE(bench_.Eventually([&] {
+    return !std::filesystem::exists(last) && std::filesystem::is_empty(bench_.Path("state/gone"));
+  }));
 }
 
 }  // namespace
