@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 #include "controller/core/draft.h"
@@ -39,8 +41,28 @@ const RankRecord* FirstFailureOf(const State& state, const AttemptRecord& attemp
   return first;
 }
 
-bool IsAgentsFault(const FailedToStart& failed) {
-  return failed.stage == "agent_restarted" || failed.stage == "lease";
+// Stages of a start in which nothing of the user's has a say: they fail for what the node is short
+// of (processes, descriptors, memory, room on the agent's disk) or for what befell its agent. What
+// is not here may be the job's own doing, and is tried again only where `retry` asks for it:
+// interpreter, container, chdir and exec name something of the user's; ids, limits, affinity and
+// stdio are what was asked for; start is the end of another rank of the node.
+constexpr std::array kStagesOfNode = std::to_array<std::string_view>({
+    "agent_restarted",  // while the ranks were being started
+    "cgroup",           // the rank's control group could not be entered
+    "control",          // the shim's FIFO, signals or timer
+    "files",            // the plan's files for this attempt, as the list of hosts, in its directory
+    "fork",             // of the rank
+    "lease",            // not written, or over before the fork
+    "no_new_privs",
+    "record",  // no record of the start or the end could be kept, or the shim never got so far
+    "setsid",
+    "signals",  // set back to their defaults
+    "spawn",    // of the shim, and the files of the output
+    "spec",     // what the shim is to start did not reach it
+});
+
+bool IsOfNode(const FailedToStart& failed) {
+  return std::ranges::find(kStagesOfNode, failed.stage) != kStagesOfNode.end();
 }
 
 bool StartsPerNode(const State& state, const Key& key) {
@@ -96,7 +118,7 @@ void JudgeRank(const State& state, const AttemptRecord& attempt, const RankRecor
     ending.blame = Blame::kInfrastructure;
   } else if (const auto* failed = std::get_if<FailedToStart>(&cause)) {
     ending.sub_reason = "START";
-    if (IsAgentsFault(*failed)) ending.blame = Blame::kInfrastructure;
+    if (IsOfNode(*failed)) ending.blame = Blame::kInfrastructure;
   } else if (const auto* signalled = std::get_if<Signalled>(&cause);
              signalled == nullptr || signalled->signal != SIGKILL) {
     ending.sub_reason = "USER_CODE";  // SIGKILL: nobody knows who sent it

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cerrno>
 
 #include "controller/core/recovery.h"
 #include "tests/unit/controller/core/test_core.h"
@@ -288,6 +289,41 @@ TEST_F(Elsewhere, AvoidsANodeWhoseGpuBrokeUnderTheJob) {
   EXPECT_EQ(EventText("job.avoids_node"), "gpu1: GPU 0 (GPU-gpu1-0): XID 79: fell off the bus");
   EXPECT_EQ(core.state.jobs.at(job).attempts, 2u);
   EXPECT_EQ(NodeOf(job), "gpu2");
+}
+
+// Nothing of the user's ran: what the node is short of is no reason to give the job up.
+TEST_F(Elsewhere, AvoidsANodeThatCannotStartARank) {
+  for (const char* stage : {"cgroup", "control", "files", "fork", "no_new_privs", "record",
+                            "setsid", "signals", "spawn", "spec"}) {
+    const JobId job = core.Submitted(GpuJob(1, 1));
+    ASSERT_EQ(NodeOf(job), "gpu1") << stage;
+    const Key key = core.Run(job);
+    core.Exit("gpu1", key, 0, FailedToStart{stage, EAGAIN, "try again"});
+    core.Release("gpu1", key);
+    const std::string why =
+        std::string("rank 0 on gpu1: failed to start (") + stage + ": try again)";
+    EXPECT_EQ(core.View(job).state, JobState::kRequeued) << stage;
+    EXPECT_EQ(core.state.jobs.at(job).requeue_cause, why);
+    EXPECT_EQ(core.state.jobs.at(job).excluded_nodes,
+              (std::map<std::string, std::string>{{"gpu1", why}}));
+    Again();
+    EXPECT_EQ(NodeOf(job), "gpu2") << stage;
+    core.Cancel(job);
+    core.Release("gpu2", Key{job, Attempt{2}});
+  }
+}
+
+TEST_F(Elsewhere, AStartThatTheJobItselfMayHaveSpoiledIsNotTriedAgain) {
+  for (const char* stage : {"affinity", "chdir", "container", "exec", "ids", "interpreter",
+                            "limits", "start", "stdio"}) {
+    const JobId job = core.Submitted(GpuJob(1, 1));
+    const Key key = core.Run(job);
+    core.Exit("gpu1", key, 0, FailedToStart{stage, ENOENT, "not there"});
+    core.Release("gpu1", key);
+    EXPECT_EQ(core.View(job).state, JobState::kFailed) << stage;
+    EXPECT_EQ(core.View(job).sub_reason, "START") << stage;
+    EXPECT_TRUE(core.state.jobs.at(job).excluded_nodes.empty()) << stage;
+  }
 }
 
 TEST_F(Elsewhere, StaysOnTheNodeWhenNoOtherFitsAndSaysSo) {
