@@ -15,6 +15,7 @@
 #include "agent/probes/nvml_child.h"
 #include "agent/run_agent.h"
 #include "common/agent_config.h"
+#include "common/descriptor_limit.h"
 #include "common/quoted.h"
 #include "common/version.h"
 #include "proto/protobuf_log.h"
@@ -70,6 +71,7 @@ struct ConfigFlags {
 int Run(const ConfigFlags& flags) {
   const auto config = flags.Read();
   if (!config) return Complain(config.error());
+  RaiseDescriptorLimit();  // not for the ranks, whose limits the shim sets
   return Complain(RunAgent(*config));
 }
 

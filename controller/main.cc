@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "common/account.h"
+#include "common/descriptor_limit.h"
 #include "common/quoted.h"
 #include "common/unique_fd.h"
 #include "common/version.h"
@@ -150,6 +151,7 @@ Result<UniqueFd> SignalDescriptor() {
 
 Result<void> Run(const Options& options) {
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd signals, SignalDescriptor());
+  RaiseDescriptorLimit();  // each agent takes two, each user one
   PosixFileSystem files;
   const StatePaths paths(std::filesystem::absolute(options.state).lexically_normal());
   LAUNCH_ASSIGN_OR_RETURN(const ControllerConfig config, ReadConfig(files, options));

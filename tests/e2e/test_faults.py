@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import textwrap
@@ -221,6 +222,25 @@ def test_one_ranks_death_stops_the_gang_and_is_named(cluster):
     attempt = cluster.status(job)["attempts"][0]
     assert attempt["first_failed_rank"] == 1
     assert not [c for _, c in processes_with(str(cluster.work)) if "die.py" in c]
+
+
+def test_a_low_soft_limit_of_descriptors_binds_neither_controller_nor_agent(cluster):
+    """As a shell or a container starts them: with 1024, of which each agent of a cluster takes two of the controller's."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
+    try:
+        cluster.up()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    def soft(pid):
+        limits = pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines()
+        return int(next(line for line in limits if line.startswith("Max open files")).split()[3])
+
+    enough = 1 << 20
+    expected = enough if before[1] == resource.RLIM_INFINITY else min(before[1], enough)
+    for pid in (cluster.controller_pid(), cluster.agent_pid(cluster.node_names()[0])):
+        assert soft(pid) == expected, pid
 
 
 def test_a_full_log_disk_is_said_and_the_exit_code_is_kept(cluster, tmp_path):
