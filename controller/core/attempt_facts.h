@@ -41,6 +41,14 @@ inline bool WasUnreachable(const std::string& why) {
   return why.starts_with("network_unreachable");
 }
 
+// How long the attempt has run, never less than nothing; after its end, how long it ran. No jump of
+// the wall clock counts unless our host was booted while the attempt was being stopped.
+Millis RunTime(const AttemptRecord& attempt, const Live& live, const Now& now);  // deadlines.cc
+// The same after its end, also of records that do not hold it.
+inline Millis RanFor(const AttemptRecord& attempt) {
+  return attempt.ran.value_or(attempt.ended - attempt.started);
+}
+
 Ending CancelledEnding(const JobRecord& job);
 Ending StartFailed(std::optional<NodeId> node, std::string text);
 

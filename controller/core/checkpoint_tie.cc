@@ -24,7 +24,7 @@ const AttemptRecord* LastRun(const State& state, const JobRecord& job) {
 // of several nodes saves by itself is seen by no other, so it is never gone on from.
 bool LeftSomething(const AttemptRecord& attempt) {
   if (!attempt.resumed_from.empty()) return true;
-  return attempt.nodes.size() == 1 && attempt.ended - attempt.started >= kTieFrom;
+  return attempt.nodes.size() == 1 && RanFor(attempt) >= kTieFrom;
 }
 
 // Since when the node does not answer; absent: it does.

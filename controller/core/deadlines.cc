@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/planted.h"
+#include "controller/core/attempt_facts.h"
 #include "controller/core/checkpoint_tie.h"
 #include "controller/core/kept_place.h"
 
@@ -30,17 +31,21 @@ Millis SignalLead(const JobSpec& spec) {
 }
 
 // The wall clock, which may have jumped, is asked only when this host was booted since.
+Millis RunTime(const AttemptRecord& attempt, const Live& live, const Now& now) {
+  if (attempt.started == WallTime{}) return Millis{0};
+  const bool same_boot = !attempt.started_host_boot.empty() &&
+                         attempt.started_host_boot == live.host_boot &&
+                         !Planted(Bug::kWallTimeLimit);
+  const Millis ran = same_boot ? now.boot - attempt.started_boot : now.wall - attempt.started;
+  return std::max(Millis{0}, ran);
+}
+
 void ArmTimeLimit(Live& live, const State& state, JobId job, const Now& now) {
   const std::optional<Millis> limit = state.specs.at(job).spec.time_limit;
   const auto attempt = state.attempts.find(Key{job, Attempt{state.jobs.at(job).attempts}});
   if (!limit || attempt == state.attempts.end()) return;
   if (attempt->second.phase != AttemptPhase::kRunning) return;
-  const AttemptRecord& record = attempt->second;
-  const bool same_boot = !record.started_host_boot.empty() &&
-                         record.started_host_boot == live.host_boot &&
-                         !Planted(Bug::kWallTimeLimit);
-  const Millis since = same_boot ? now.boot - record.started_boot : now.wall - record.started;
-  const Millis used = std::clamp(since, Millis{0}, *limit);
+  const Millis used = std::min(RunTime(attempt->second, live, now), *limit);
   // The ranks are told before: TERM comes at the limit itself.
   const Millis stop_at = std::max(Millis{0}, *limit - SignalLead(state.specs.at(job).spec));
   live.time_limits[job] = now.boot + std::max(Millis{0}, stop_at - used);

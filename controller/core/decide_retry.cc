@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "controller/core/attempt_facts.h"
 #include "controller/core/draft.h"
 #include "controller/core/fold_findings.h"
 #include "controller/core/gpu_watch.h"
@@ -311,6 +312,7 @@ void EndAttempt(Draft& draft, const Key& key, const Ending& ending) {
   attempt.outcome = ending.outcome;
   attempt.cause = ending.text;
   attempt.ended = draft.wall();
+  attempt.ran = RunTime(attempt, draft.live(), draft.clock());
   if (ending.state == JobState::kSucceeded) attempt.verdict.reset();  // it stood still, and went on
   if (!attempt.verdict && ending.state != JobState::kSucceeded) {
     attempt.verdict = VerdictOfStop(draft.state().specs.at(key.job).spec, attempt);

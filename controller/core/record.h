@@ -169,6 +169,7 @@ struct AttemptRecord {
   // When it started, on the clock that its time limit follows; holds within that boot of our host.
   BootTime started_boot{};
   std::string started_host_boot;
+  std::optional<Millis> ran;  // set at the end, by RunTime; absent: the record is older than that
   friend bool operator==(const AttemptRecord&, const AttemptRecord&) = default;
 };
 

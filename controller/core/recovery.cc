@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "controller/core/attempt_facts.h"
 #include "controller/core/replan.h"
 #include "planner/choose/precision.h"
 
@@ -136,7 +137,7 @@ bool MayHaveSaved(const State& state, const AttemptRecord& attempt) {
   constexpr Millis kShortest{60'000};
   const JobSpec& spec = state.specs.at(attempt.key.job).spec;
   const bool looks = !spec.checkpoint.dir.empty() && spec.checkpoint.resume;
-  return looks && attempt.started != WallTime{} && attempt.ended - attempt.started >= kShortest;
+  return looks && attempt.started != WallTime{} && RanFor(attempt) >= kShortest;
 }
 
 // For what the infrastructure did: `alike` for the same cause, `retry.max` in all.

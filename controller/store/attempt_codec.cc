@@ -75,6 +75,7 @@ pb::AttemptRecord ToRecord(const AttemptRecord& v) {
   m.set_started_host_boot(Utf8(v.started_host_boot));
   m.set_started_ms(ToMs(v.started));
   m.set_ended_ms(ToMs(v.ended));
+  if (v.ran) m.set_ran_ms(v.ran->count());
   return m;
 }
 AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
@@ -118,6 +119,7 @@ AttemptRecord FromRecord(Edge& e, const pb::AttemptRecord& m) {
   v.started_host_boot = e.BootId("started_host_boot", m.started_host_boot());
   v.started = e.Wall("started_ms", m.started_ms());
   v.ended = e.Wall("ended_ms", m.ended_ms());
+  if (m.has_ran_ms()) v.ran = e.Duration("ran_ms", m.ran_ms());
   return v;
 }
 

@@ -92,6 +92,23 @@ TEST_F(Tied, ButNotForEver) {
   EXPECT_EQ(NodesOf(job), (std::vector{NodeId{"gpu2"}}));
 }
 
+// It began while the controller's clock was an hour ahead.
+TEST_F(Tied, AlsoWhereTheClockWasPutRightWhileItRan) {
+  core.host_boot = "boot";
+  core.Restart();
+  core.session.clear();
+  for (const char* node : {"gpu1", "gpu2"}) core.Attach(node, 1);
+  core.now.wall += Millis{3'600'000};
+  const JobId job = core.Submitted(Saving());
+  const Key key = Run(job, Millis{120'000});
+  core.now.wall -= Millis{3'600'000};
+  EndAndCutOff(key);
+  ASSERT_LT(core.state.attempts.at(key).ended, core.state.attempts.at(key).started);
+  EXPECT_EQ(core.state.attempts.at(key).ran, Millis{120'000});
+  EXPECT_EQ(core.state.jobs.at(job).attempts, 1u) << "gpu2 is free, but has none of them";
+  EXPECT_TRUE(core.HasEvent("job.waits_for_checkpoint"));
+}
+
 TEST_F(Tied, GoesElsewhereAtOnceWhereAllSeeThemOrNoneWereMade) {
   for (const bool local : {false, true}) {
     const JobId job = core.Submitted(Saving());

@@ -479,6 +479,39 @@ TEST_F(Gains, ARequeueByTheUserIsNoTryWithoutGain) {
   EXPECT_EQ(core.View(job).state, JobState::kStarting);
 }
 
+// The last retry is given where the attempt ran long enough to have saved something, whatever the
+// clock of the controller's host did meanwhile; one that ended at once gets none.
+TEST_F(Retry, TheOneBeyondTheBudgetHangsOnHowLongTheAttemptRanAndOnNoJumpOfTheClock) {
+  core.host_boot = "boot";
+  core.Restart();
+  for (const bool ran : {true, false}) {
+    core.Attach("gpu1", 1);
+    RetrySpec retry;
+    retry.max = 1;
+    const JobId job = Submit(retry, "/out");
+    for (std::uint32_t attempt = 1; attempt <= 2; ++attempt) {
+      const Key key = core.Run(job);
+      ASSERT_EQ(key.attempt, Attempt{attempt});
+      for (int second = 0; ran && second < 3'000; second += 3) {
+        core.now.boot += Millis{3'000};
+        core.Beat("gpu1");
+      }
+      core.now.wall += Millis{ran ? -600'000 : 3'600'000};
+      core.Exit("gpu1", key, 0, FailedToStart{"agent_restarted", 0, "agent restarted"});
+      core.Ignore();
+      core.Release("gpu1", key);
+      core.now.boot += Millis{5'000};
+      core.now.wall += Millis{7'200'000};  // no backoff is left
+      core.Beat("gpu1");
+      core.Pass(Millis{0});
+    }
+    EXPECT_EQ(core.state.jobs.at(job).attempts, ran ? 3u : 2u) << ran;
+    EXPECT_EQ(core.View(job).state, ran ? JobState::kStarting : JobState::kFailed) << ran;
+    core.Cancel(job);
+    core.Release("gpu1", Key{job, Attempt{3}});
+  }
+}
+
 TEST_F(Retry, SaysThatMemoryWasShort) {
   const JobId job = Submit({});
   RunAndEnd(job, OutOfMemory{"rank", 8ULL << 30, 8ULL << 30});
