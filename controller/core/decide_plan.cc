@@ -203,14 +203,14 @@ void BeginAttempt(Draft& draft, JobRecord job, const Hold& hold, const PlanOutco
   }
 }
 
-void PlacePlanned(Draft& draft, JobId id, std::uint64_t ticket, const PlanOutcome& outcome) {
+// Whether its attempt begins.
+bool PlacePlanned(Draft& draft, JobId id, std::uint64_t ticket, const PlanOutcome& outcome) {
   const auto held = draft.live().holds.find(id);
-  draft.TouchQueue();
-  if (held == draft.live().holds.end() || held->second.ticket != ticket) return;
+  if (held == draft.live().holds.end() || held->second.ticket != ticket) return false;
   const Hold hold = held->second;
   draft.live().holds.erase(held);
   const auto found = draft.state().jobs.find(id);
-  if (found == draft.state().jobs.end() || found->second.phase != JobPhase::kQueued) return;
+  if (found == draft.state().jobs.end() || found->second.phase != JobPhase::kQueued) return false;
   const JobRecord& job = found->second;
   if (outcome.error || !outcome.plan || outcome.stored.empty()) {
     Ending ending;
@@ -220,7 +220,7 @@ void PlacePlanned(Draft& draft, JobId id, std::uint64_t ticket, const PlanOutcom
     ending.blame = Blame::kPlan;
     ending.findings = outcome.findings;
     EndJob(draft, job, ending);
-    return;
+    return false;
   }
   if (HasErrors(outcome.findings) && !job.forced) {
     Ending ending;
@@ -230,11 +230,16 @@ void PlacePlanned(Draft& draft, JobId id, std::uint64_t ticket, const PlanOutcom
     ending.blame = Blame::kPlan;
     ending.findings = outcome.findings;
     EndJob(draft, job, ending);
-    return;
+    return false;
   }
-  // Else the queue is looked at again.
-  if (!StillValid(draft.state(), hold) || !WhyRunsAlready(draft.state(), id).empty()) return;
+  if (!StillValid(draft.state(), hold) || !WhyRunsAlready(draft.state(), id).empty()) return false;
   BeginAttempt(draft, job, hold, outcome);
+  return true;
+}
+
+// A queue of thousands is looked at when half of the plans it waits for are made, not with each.
+bool HasPlansEnough(const Live& live) {
+  return live.waits_for_plans && 2 * live.holds.size() > live.limits.planned_at_once;
 }
 
 }  // namespace
@@ -253,7 +258,8 @@ void OnPlanned(Draft& draft, const event::Planned& event) {
              placing != live.placings.end()) {
     const JobId job = placing->second;
     live.placings.erase(placing);
-    PlacePlanned(draft, job, event.ticket, event.outcome);
+    const bool begins = PlacePlanned(draft, job, event.ticket, event.outcome);
+    if (!begins || !HasPlansEnough(live)) draft.TouchQueue();
   }
 }
 

@@ -13,6 +13,7 @@
 #include "controller/core/measured_runs.h"
 #include "controller/core/offers.h"
 #include "controller/core/queue_order.h"
+#include "controller/core/refusals.h"
 #include "controller/core/replan.h"
 #include "controller/core/unknown_attempts.h"
 #include "planner/planner.h"
@@ -20,6 +21,12 @@
 
 namespace launch::controller {
 namespace {
+
+// Of a job that has a place; it is looked for again when some of these plans are made.
+WaitReason WaitsForPlans(std::size_t plans) {
+  return {"Priority",
+          fmt::format("its turn comes when the plans of {} jobs before it are made", plans)};
+}
 
 std::string Seconds(Millis time) { return fmt::format("{} s", (time.count() + 999) / 1000); }
 
@@ -45,7 +52,20 @@ bool EndHopeless(Draft& draft, DependencyLooks& looks) {
   return !hopeless.empty();
 }
 
-std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job);
+// What the planner learns from earlier runs is the same for all elements of an array.
+class Histories {
+ public:
+  const std::vector<MeasuredRun>& Of(const State& state, const JobRecord& job) {
+    const auto [known, fresh] = known_.try_emplace({job.owner, job.submitted});
+    if (fresh) known->second = HistoryFor(state, job);
+    return known->second;
+  }
+
+ private:
+  std::map<std::pair<UserName, WallTime>, std::vector<MeasuredRun>> known_;
+};
+
+std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories);
 
 // What the job waits for by its own fields; the wall clock is looked at again before long.
 std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
@@ -71,7 +91,7 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
   return std::nullopt;
 }
 
-std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks) {
+std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks, Histories& histories) {
   std::vector<QueueEntry> entries;
   for (const JobId id : QueueOrder(draft.state())) {
     QueueEntry entry{id, std::nullopt};
@@ -86,7 +106,7 @@ std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks) {
           WaitReason{"BeginTime", "starts in " + Seconds(backoff->second - draft.now()) +
                                       (job.keeps != 0 ? " where it ran" : "")};
     } else if (job.keeps != 0) {
-      entry.passed_over = RestartInPlace(draft, draft.state().jobs.at(id));
+      entry.passed_over = RestartInPlace(draft, draft.state().jobs.at(id), histories);
     }
     entries.push_back(std::move(entry));
   }
@@ -133,13 +153,11 @@ void RefuseKept(const KeptNodes& kept, std::vector<PlannerOffer>& offers) {
 tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& job,
                                            const std::vector<PlannerOffer>& all) {
   const SpecRecord& spec = state.specs.at(job.id);
-  const auto last = state.attempts.find(Key{job.id, Attempt{job.attempts}});
-  const bool moldable = spec.spec.nodes.min != spec.spec.nodes.max;  // more nodes are better
-  if (last != state.attempts.end() && !spec.spec.checkpoint.dir.empty() && !moldable) {
+  if (const AttemptRecord* last = PrefersPlaceOf(state, job)) {
     std::vector<PlannerOffer> same = all;
     for (PlannerOffer& offer : same) {
       const NodeId& node = offer.inventory->node;
-      const bool ran = std::ranges::find(last->second.nodes, node) != last->second.nodes.end();
+      const bool ran = std::ranges::find(last->nodes, node) != last->nodes.end();
       if (!ran || job.excluded_nodes.contains(node.value)) offer.refuses = "it did not run there";
     }
     if (auto placement = Place(spec.spec, same, spec.context.files)) return placement;
@@ -182,7 +200,7 @@ void EndForAttempts(Draft& draft, const JobRecord& job) {
 }
 
 void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
-                 std::vector<effect::NodeOffer> offers) {
+                 std::vector<effect::NodeOffer> offers, Histories& histories) {
   const SpecRecord& spec = draft.state().specs.at(job.id);
   Hold hold;
   hold.ticket = draft.live().next_ticket++;
@@ -195,7 +213,7 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
   wanted.spec = WithChange(spec.spec, job.change);
   wanted.host_memory_was_short = job.change.fewer_workers;
   wanted.context = spec.context;
-  wanted.questions.history = HistoryFor(draft.state(), job);
+  wanted.questions.history = histories.Of(draft.state(), job);
   wanted.now = draft.wall();
   wanted.network_known_by = job.submitted;
   effect::PlanWanted::Placed placed;
@@ -252,7 +270,7 @@ std::string WhyNotAgain(const State& state, const JobRecord& job,
 }
 
 // Nobody else waits for that place, so it is in no queue.
-std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job) {
+std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories) {
   const std::string waits = LookAtPlace(draft.state(), job, draft.now()).waits;
   if (!waits.empty()) return WaitReason{"ReqNodeNotAvail", waits};
   if (HighestAttempt(job) >= kMaxAttempts) return std::nullopt;  // said in its turn
@@ -265,7 +283,7 @@ std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job) {
     return WaitReason{"ReqNodeNotAvail", why};
   }
   const Placement placement = PlacementInPlace(draft.state(), job, offers);
-  HoldAndPlan(draft, job, placement, std::move(offers));
+  HoldAndPlan(draft, job, placement, std::move(offers), histories);
   return Planning();
 }
 
@@ -278,12 +296,16 @@ void SettleQueue(Draft& draft) {
   if (EndHopeless(draft, looks)) return;  // the queue is looked at again
   live.reasons.clear();
   live.queue_head.reset();
+  live.waits_for_plans = false;
   if (draft.state().queue.empty()) return;
-  const std::vector<QueueEntry> entries = Entries(draft, looks);
+  Histories histories;
+  const std::vector<QueueEntry> entries = Entries(draft, looks, histories);
   std::size_t passed = 0;  // of the entries: before the one that is tried
+  Refusals refusals(draft.state());
   KeptNodes kept;
   const auto keep = [&](const JobRecord& job, const std::optional<Tie>& tie) {
     if (!tie) return;
+    refusals.Clear();
     for (const NodeId& node : tie->nodes) kept.emplace(node, job.id);
   };
   std::map<JobId, int> running = RunningElements(draft.state());
@@ -305,10 +327,15 @@ void SettleQueue(Draft& draft) {
       if (!entries[passed].passed_over || !StartsAgainSoon(draft, before)) continue;
       keep(before, TieOf(draft.state(), before, draft.now()));
     }
+    const std::optional<Tie> tie = TieOf(draft.state(), job, draft.now());
+    if (!tie) {
+      LoseTie(draft, job);
+      if (const WaitReason* same = refusals.Find(job)) return Waits{*same, false};
+    }
     std::vector<PlannerOffer> offered = ForPlanner(offers, job.owner);
     RefuseKept(kept, offered);
     tl::expected<Placement, Unplaced> placement = tl::unexpected(Unplaced{});
-    if (const auto tie = TieOf(draft.state(), job, draft.now())) {
+    if (tie) {
       std::vector<PlannerOffer> own = offered;
       KeepToTie(draft.state(), job, *tie, own);
       if (auto there = Place(spec, own, draft.state().specs.at(id).context.files)) {
@@ -317,8 +344,6 @@ void SettleQueue(Draft& draft) {
         keep(job, tie);
         return Waits{std::move(*reason), false};
       }
-    } else {
-      LoseTie(draft, job);
     }
     if (!placement) placement = PlaceJob(draft.state(), job, offered);
     if (!placement && !kept.empty()) {
@@ -333,6 +358,7 @@ void SettleQueue(Draft& draft) {
       const SubmitContext& context = draft.state().specs.at(id).context;
       if (auto repair =
               WaitsForRepair(draft.state(), placement.error(), spec, context, job.owner, offers)) {
+        refusals.Note(job, *repair);
         return Waits{std::move(*repair), false};
       }
       if (!placement.error().closest_node.empty()) {
@@ -340,14 +366,19 @@ void SettleQueue(Draft& draft) {
                                        placement.error().missing);
       }
       const bool blocks = !placement.error().never && reason.code != "ReqNodeNotAvail";
+      if (!blocks) refusals.Note(job, reason);
       return Waits{std::move(reason), blocks};
     }
     if (HighestAttempt(job) >= kMaxAttempts) {
       EndForAttempts(draft, job);
       return Waits{{"Ended", "no attempt is left"}, false};
     }
+    if (live.holds.size() >= live.limits.planned_at_once) {
+      live.waits_for_plans = true;
+      return Waits{WaitsForPlans(live.holds.size()), true};
+    }
     live.ties.erase(id);
-    HoldAndPlan(draft, job, *placement, offers);
+    HoldAndPlan(draft, job, *placement, offers, histories);
     if (spec.element) ++running[spec.element->array];
     RemakeOffers(draft.state(), live.holds.at(id).nodes, offers);
     return std::nullopt;

@@ -192,6 +192,9 @@ struct Limits {
   std::size_t queued = 100'000;         // jobs that wait; beyond it submits are refused
   std::size_t jobs_of_a_user = 10'000;  // that are not done
   std::size_t done = 100'000;           // jobs kept after their end, the newest
+  // Jobs whose plans are made at a time: no decision places a whole array, for all other calls
+  // would wait for it, and each wanted plan has a copy of all offers.
+  std::size_t planned_at_once = 64;
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
@@ -217,6 +220,7 @@ struct Live {
   std::map<std::uint64_t, JobId> placings;
   std::map<JobId, WaitReason> reasons;   // of the last pass over the queue
   std::optional<JobId> queue_head;       // the first job that blocks those behind it
+  bool waits_for_plans = false;          // it has a place, but too many plans are being made
   std::map<JobId, BootTime> not_before;  // backoff
   std::map<JobId, Staged> staged;        // of jobs that keep their place
   std::map<JobId, TieWait> ties;

@@ -464,5 +464,74 @@ TEST(Update, RefusesWhatNoNodeCouldEverRun) {
   EXPECT_EQ(core.View(waits).spec->nodes.min, 1);
 }
 
+std::vector<effect::PlanWanted> PlansWanted(TestCore& core) {
+  std::vector<effect::PlanWanted> plans;
+  for (const Effect& effect : core.effects) {
+    if (const auto* plan = std::get_if<effect::PlanWanted>(&effect)) plans.push_back(*plan);
+  }
+  core.Ignore();
+  return plans;
+}
+
+// All other calls would wait for the decision that places thousands.
+TEST(Array, IsPlacedByAndByAsItsPlansAreMade) {
+  TestCore core;
+  core.Attach("gpu1", 8);
+  core.state.live.limits.planned_at_once = 4;
+  core.Ignore();
+  core.answer_plans = false;
+  core.Submit(ArrayJob("0-7"));
+  core.Post(core.Answered(PlansWanted(core).at(0)));
+  const std::vector<effect::PlanWanted> plans = PlansWanted(core);
+  ASSERT_EQ(plans.size(), 4u);
+  const JobId fifth{plans[0].placed->key.job.value + 4};
+  EXPECT_EQ(core.View(fifth).reason,
+            (WaitReason{"Priority", "its turn comes when the plans of 4 jobs before it are made"}));
+  EXPECT_EQ(core.View(JobId{fifth.value + 1}).reason,
+            (WaitReason{"Priority", "behind " + std::to_string(fifth.value)}));
+  core.Post(core.Answered(plans[0]));
+  EXPECT_TRUE(PlansWanted(core).empty()) << "the queue is not walked for each of thousands";
+  core.Post(core.Answered(plans[1]));
+  const std::vector<effect::PlanWanted> next = PlansWanted(core);
+  ASSERT_EQ(next.size(), 2u);
+  EXPECT_EQ(next[0].placed->key.job, fifth);
+}
+
+TEST(Array, IsPlacedAsAWholeOrByAndByInTheSameWay) {
+  TestCore whole;
+  TestCore parts;
+  parts.state.live.limits.planned_at_once = 1;
+  for (TestCore* core : {&whole, &parts}) {
+    core->Attach("gpu1", 4);
+    core->Attach("gpu2", 4);
+    core->Submit(ArrayJob("0-9"));  // and nothing else happens but the answers to its plans
+  }
+  ASSERT_EQ(whole.state.active.size(), 8u);
+  EXPECT_EQ(parts.state.active, whole.state.active);
+  for (const auto& [key, allocs] : whole.state.allocs) {
+    for (const auto& [node, alloc] : allocs) {
+      const AllocRecord* same = FindAlloc(parts.state, key, node);
+      ASSERT_NE(same, nullptr) << ToString(key) << " is not on " << node.value;
+      EXPECT_EQ(same->gpus, alloc.gpus);
+    }
+  }
+  EXPECT_EQ(parts.state.live.reasons, whole.state.live.reasons);
+}
+
+// The places of plans that failed are free for those that wait for their turn.
+TEST(Array, GoesOnBehindPlansThatCannotBeMade) {
+  TestCore core;
+  core.Attach("gpu1", 8);
+  core.state.live.limits.planned_at_once = 4;
+  core.Ignore();
+  core.answer_plans = false;
+  core.Submit(ArrayJob("0-7"));
+  core.Post(core.Answered(PlansWanted(core).at(0)));
+  const std::vector<effect::PlanWanted> plans = PlansWanted(core);
+  core.placed_error = Error{ErrorCode::kInternal, "no plan", "", {}};
+  core.Post(core.Answered(plans.at(0)));
+  EXPECT_EQ(PlansWanted(core).size(), 1u);
+}
+
 }  // namespace
 }  // namespace launch::controller
