@@ -305,6 +305,12 @@ Result<JobOverride> ParseOverride(std::string_view text) {
                 "after the file and `--` stand overrides such as batch.micro=4");
   JobOverride change{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1)),
                      std::string(text.substr(0, equals))};
+  if (FindJobField(change.field) == nullptr && !ShortFormOf(change.field).empty())
+    change.field = ShortFormOf(change.field);
+  if (FindJobField(change.field) == nullptr && IsJobBlock(change.field))
+    return Fail(ErrorCode::kInvalidArgument, "`" + change.field + "` has fields of its own",
+                "name one of them, such as " + change.field + "." +
+                    JobFieldNames(change.field).front() + "; docs/job-file.md lists them");
   if (FindJobField(change.field) == nullptr) {
     const std::size_t dot = change.field.find('.');
     const std::string block = dot == std::string::npos ? "" : change.field.substr(0, dot);

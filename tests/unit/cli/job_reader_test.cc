@@ -399,6 +399,23 @@ TEST(JobReader, SplitsOverridesAtTheFirstEqualsSign) {
   EXPECT_NE(misspelt.error().hint.find("batch.micro"), std::string::npos);
 }
 
+TEST(JobReader, TakesShortFormsAsOverrides) {
+  for (const auto& [text, field] : {std::pair("retry=2", "retry.max"),
+                                    {"preflight=none", "preflight.level"},
+                                    {"checkpoint=out2", "checkpoint.dir"}}) {
+    const auto change = ParseOverride(text);
+    ASSERT_TRUE(change) << text << ": " << FormatError(change.error());
+    EXPECT_EQ(change->field, field);
+  }
+  const auto job = Read("run: x\nretry: 5\n", {*ParseOverride("retry=2")});
+  ASSERT_TRUE(job) << FormatError(job.error());
+  EXPECT_EQ(job->spec.retry.max, 2);
+  const auto block = ParseOverride("batch=64");
+  ASSERT_FALSE(block);
+  EXPECT_EQ(block.error().message, "`batch` has fields of its own");
+  EXPECT_NE(block.error().hint.find("batch.global"), std::string::npos) << block.error().hint;
+}
+
 TEST(JobReader, MakesAJobOfALine) {
   const auto job = ReadJobLine({"torchrun", "--nproc_per_node=2", "Train 8B.py", "--note", "a b"},
                                {{"nodes", "2", "--nodes"}}, "/home/ana");
