@@ -11,6 +11,7 @@
 #include "cli/job_names.h"
 #include "cli/job_verdict.h"
 #include "cli/render_verdict.h"
+#include "cli/unfailed_verdict.h"
 #include "common/quoted.h"
 #include "common/units.h"
 #include "diagnosis/verdict.h"
@@ -162,6 +163,14 @@ Result<int> RunWhy(const App& app, const WhyOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(const JobView job, client.Job(id));
   std::optional<Attempt> attempt;
   if (options.attempt) attempt = Attempt{*options.attempt};
+  if (auto good = VerdictOfUnfailed(job); good && !attempt) {
+    const bool text = !app.WantsJson() && !app.WantsYaml() && !app.WantsName();
+    if (text) app.Out(good->says + "\n");
+    if (text && good->verdict.label == "none") return 0;
+    if (text && IsTerminal(job.state)) good->verdict.action = "continue";
+    Print(app, good->verdict);
+    return 0;
+  }
   LAUNCH_ASSIGN_OR_RETURN(const Verdict verdict, VerdictOfJob(client, job, attempt));
   Print(app, verdict);
   return 0;

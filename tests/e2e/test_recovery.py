@@ -94,6 +94,8 @@ def test_S004_3_out_of_memory_at_epoch_5_ends_well(cluster):
     assert second["resumed_from"].endswith("checkpoint-4")
     assert second["change"] in cluster.launch("status", job).stdout
     assert cluster.json("why", job) == {"version": 1, **first["verdict"]}
+    why = cluster.launch("why", job).stdout
+    assert why.startswith(f"job {job} succeeded; attempt 1 had failed:\n") and "nothing to do" in why, why
     (event,) = [e for e in cluster.events() if e["kind"] == "job.plan_changed"]
     assert event["text"] == second["change"]
     cluster.wait_for(undisturbed, "SUCCEEDED", timeout=90)
