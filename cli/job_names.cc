@@ -20,25 +20,36 @@ Result<std::vector<JobId>> Elements(Client& client, JobId array, std::optional<i
   return Fail(ErrorCode::kNotFound, "there is no job " + name, "`launch queue -a` lists all jobs");
 }
 
+struct JobName {
+  JobId job;                 // or the array
+  std::optional<int> index;  // in it
+};
+
+Result<JobName> ParseJobName(const std::string& name) {
+  const std::size_t line = name.find('_');
+  LAUNCH_ASSIGN_OR_RETURN(const JobId job, ParseJobId(name.substr(0, line)));
+  if (line == std::string::npos) return JobName{job, std::nullopt};
+  const auto index = ParseInt(name.substr(line + 1));
+  if (!index || *index < 0 || *index > kMaxIndex)
+    return Fail(ErrorCode::kInvalidArgument, "`" + name + "` is not an element of an array",
+                "ARRAY_INDEX, such as 17_3");
+  return JobName{job, static_cast<int>(*index)};
+}
+
+bool IsUnknown(const Error& error) {
+  return error.code == ErrorCode::kNotFound || error.code == ErrorCode::kPermissionDenied;
+}
+
 }  // namespace
 
-Result<std::vector<JobId>> JobsNamed(Client& client, const std::string& name) {
-  if (const std::size_t line = name.find('_'); line != std::string::npos) {
-    LAUNCH_ASSIGN_OR_RETURN(const JobId array, ParseJobId(name.substr(0, line)));
-    const auto index = ParseInt(name.substr(line + 1));
-    if (!index || *index < 0 || *index > kMaxIndex)
-      return Fail(ErrorCode::kInvalidArgument, "`" + name + "` is not an element of an array",
-                  "ARRAY_INDEX, such as 17_3");
-    return Elements(client, array, static_cast<int>(*index));
-  }
-  LAUNCH_ASSIGN_OR_RETURN(const JobId job, ParseJobId(name));
-  const Result<JobView> view = client.Job(job);
-  if (view) return std::vector<JobId>{job};
+Result<std::vector<JobId>> JobsNamed(Client& client, const std::string& text) {
+  LAUNCH_ASSIGN_OR_RETURN(const JobName name, ParseJobName(text));
+  if (name.index) return Elements(client, name.job, name.index);
+  const Result<JobView> view = client.Job(name.job);
+  if (view) return std::vector<JobId>{name.job};
   // The number of an array is no job's.
-  if (view.error().code != ErrorCode::kNotFound &&
-      view.error().code != ErrorCode::kPermissionDenied)
-    return Unexpected(view.error());
-  Result<std::vector<JobId>> elements = Elements(client, job, std::nullopt);
+  if (!IsUnknown(view.error())) return Unexpected(view.error());
+  Result<std::vector<JobId>> elements = Elements(client, name.job, std::nullopt);
   if (!elements) return Unexpected(view.error());
   return elements;
 }
@@ -51,6 +62,26 @@ Result<std::vector<JobId>> JobsNamed(Client& client, const std::vector<std::stri
       if (std::find(jobs.begin(), jobs.end(), job) == jobs.end()) jobs.push_back(job);
   }
   return jobs;
+}
+
+Result<FoundJobs> FindJobs(Client& client, const std::vector<std::string>& names) {
+  std::vector<JobName> parsed;
+  for (const std::string& name : names) {
+    LAUNCH_ASSIGN_OR_RETURN(const JobName one, ParseJobName(name));
+    parsed.push_back(one);
+  }
+  FoundJobs found;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Result<std::vector<JobId>> some = JobsNamed(client, names[i]);
+    if (!some && (names.size() == 1 || !IsUnknown(some.error()))) return Unexpected(some.error());
+    if (!some) {
+      found.missing.push_back({parsed[i].job, some.error()});
+      continue;
+    }
+    for (const JobId job : *some)
+      if (std::ranges::find(found.jobs, job) == found.jobs.end()) found.jobs.push_back(job);
+  }
+  return found;
 }
 
 Result<JobId> JobNamed(Client& client, const std::string& name) {

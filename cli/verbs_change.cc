@@ -12,14 +12,21 @@ namespace {
 Result<int> RunChange(const App& app, const std::vector<std::string>& names,
                       const JobChange& change) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsNamed(client, names));
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<ChangeAnswer> answers, client.Change({jobs, change}));
+  LAUNCH_ASSIGN_OR_RETURN(const FoundJobs found, FindJobs(client, names));
+  std::vector<ChangeAnswer> answers;
+  if (!found.jobs.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(answers, client.Change({found.jobs, change}));
+  }
   int code = 0;
+  for (const FoundJobs::Missing& one : found.missing) {
+    answers.push_back({one.job, one.error.message, ""});
+    code = ExitCodeOf(one.error.code);
+  }
   for (const ChangeAnswer& answer : answers) {
     const std::string job = "job " + std::to_string(answer.job.value);
     const std::string& says = answer.error.empty() ? answer.says : answer.error;
     app.Note(says.starts_with(job + " ") ? says : job + ": " + says);
-    if (!answer.error.empty()) code = ExitCodeOf(ErrorCode::kInvalidArgument);
+    if (!answer.error.empty() && code == 0) code = ExitCodeOf(ErrorCode::kInvalidArgument);
   }
   if (app.WantsJson() || app.WantsYaml()) app.OutDocument(ChangeJson(answers));
   return code;

@@ -111,16 +111,26 @@ Result<void> AwaitIdle(Client& client, const std::vector<std::string>& names) {
 Result<int> RunDrain(const App& app, const DrainOptions& options, bool undrain) {
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> names, ExpandHostlist(options.nodes));
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
+  std::vector<std::string> done;
+  int code = 0;
   for (const std::string& name : names) {
-    LAUNCH_RETURN_IF_ERROR(client.Drain({NodeId{name}, undrain, options.reason}));
+    const Result<void> drained = client.Drain({NodeId{name}, undrain, options.reason});
+    const bool unknown = !drained && drained.error().code == ErrorCode::kNotFound;
+    if (!drained && (names.size() == 1 || !unknown)) return Unexpected(drained.error());
+    if (unknown) {  // the others are meant all the same
+      app.Note(FormatError(drained.error()));
+      code = ExitCodeOf(drained.error().code);
+      continue;
+    }
+    done.push_back(name);
     app.Note(undrain ? name + " takes jobs again"
                      : name + " takes no new jobs" +
                            (options.requeue ? "" : "; what runs there goes on"));
   }
-  if (options.requeue) LAUNCH_RETURN_IF_ERROR(RequeueJobsOn(app, client, names));
-  if (options.wait) LAUNCH_RETURN_IF_ERROR(AwaitIdle(client, names));
-  if (app.WantsJson() || app.WantsYaml()) app.OutDocument(DrainJson(names, !undrain));
-  return 0;
+  if (options.requeue) LAUNCH_RETURN_IF_ERROR(RequeueJobsOn(app, client, done));
+  if (options.wait) LAUNCH_RETURN_IF_ERROR(AwaitIdle(client, done));
+  if (app.WantsJson() || app.WantsYaml()) app.OutDocument(DrainJson(done, !undrain));
+  return code;
 }
 
 Result<int> RunForget(const App& app, const std::string& nodes) {

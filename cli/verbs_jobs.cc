@@ -157,15 +157,22 @@ Result<int> AwaitNothingLeft(const App& app, Client& client, const std::vector<J
 
 Result<int> RunCancel(const App& app, const std::vector<std::string>& ids, bool no_wait) {
   LAUNCH_ASSIGN_OR_RETURN(Client client, app.Connect(App::Embedded::kMustRun));
-  LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> jobs, JobsNamed(client, ids));
-  LAUNCH_ASSIGN_OR_RETURN(std::vector<CancelAnswer> answers, client.Cancel(jobs));
+  LAUNCH_ASSIGN_OR_RETURN(const FoundJobs found, FindJobs(client, ids));
+  std::vector<CancelAnswer> answers;
+  if (!found.jobs.empty()) {
+    LAUNCH_ASSIGN_OR_RETURN(answers, client.Cancel(found.jobs));
+  }
   std::vector<JobId> cancelled;
   int code = 0;
+  for (const FoundJobs::Missing& one : found.missing) {
+    answers.push_back({one.job, false, one.error.message, {}});
+    code = ExitCodeOf(one.error.code);
+  }
   for (const CancelAnswer& answer : answers) {
     const std::string id = std::to_string(answer.job.value);
     if (!answer.error.empty()) {
       app.Note("job " + id + ": " + answer.error);
-      code = ExitCodeOf(ErrorCode::kInvalidArgument);
+      if (code == 0) code = ExitCodeOf(ErrorCode::kInvalidArgument);
     } else if (answer.already_done) {
       app.Note("job " + id + " was already done");
     } else {
