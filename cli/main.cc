@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string_view>
 
 #include "cli/app.h"
 #include "cli/log_printer.h"
+#include "cli/misuse.h"
 #include "cli/output_form.h"
 #include "cli/render_json.h"
 #include "cli/top_help.h"
@@ -53,24 +55,20 @@ void AddGlobalFlags(CLI::App& parser, launch::App& app) {
                           "The same as `launch version`");
 }
 
-std::vector<std::string> VerbNames(CLI::App& parser) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : parser.get_subcommands([](CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
-    for (const std::string& alias : verb->get_aliases()) names.push_back(alias);
-  }
-  return names;
-}
-
-launch::Error Misused(const CLI::ParseError& error) {
-  return {launch::ErrorCode::kInvalidArgument, error.what(), "launch --help", {}};
-}
-
 int Report(const launch::App& app, const launch::Error& error) {
   const std::string text = launch::CleanText(launch::FormatError(error), false);
   std::fprintf(stderr, "launch: %s\n", text.c_str());
   if (app.WantsJson()) app.OutDocument(launch::ErrorJson(error));
   return launch::ExitCodeOf(error.code);
+}
+
+// `launch help submit` as `launch submit --help`.
+launch::Words OwnWords(char** begin, char** end) {
+  launch::Words words(begin, end);
+  if (words.empty() || words[0] != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
 }
 
 }  // namespace
@@ -82,7 +80,8 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
 
   launch::App app;
-  CLI::App parser{"launch: plan, run and watch training jobs on the GPUs of many machines"};
+  CLI::App parser{"launch: plan, run and watch training jobs on the GPUs of many machines",
+                  "launch"};
   parser.require_subcommand(1);
   parser.fallthrough();  // global flags also stand behind the verb
   AddGlobalFlags(parser, app);
@@ -117,28 +116,24 @@ int main(int argc, char** argv) {
     app.rest.emplace(argv + i + 1, argv + argc);
     break;
   }
+  const launch::Words words = OwnWords(argv + 1, argv + own);
   try {
-    parser.parse(own, argv);
-  } catch (const CLI::RequiredError& error) {
-    if (launch::AsksForJson({argv + 1, argv + own})) app.output = "json";
-    const std::vector<std::string> left = parser.remaining(true);
-    if (left.empty()) {
-      std::fputs(parser.help().c_str(), stderr);
-      if (app.WantsJson()) app.OutDocument(launch::ErrorJson(Misused(error)));
-    } else {
-      const std::string nearest = launch::NearestName(left[0], VerbNames(parser));
-      return Report(
-          app, {launch::ErrorCode::kInvalidArgument,
-                "there is no verb `" + left[0] + "`",
-                nearest.empty() ? "launch --help lists them" : "did you mean `" + nearest + "`?",
-                {}});
-    }
-    return kBadUsage;
+    parser.parse(launch::Words(words.rbegin(), words.rend()));
+  } catch (const CLI::Success& asked) {  // help and version
+    std::ostringstream text;
+    parser.exit(asked, text);
+    app.OutBytes(text.str());
+    return 0;
   } catch (const CLI::ParseError& error) {
-    const int code = parser.exit(error);
-    if (code != 0 && launch::AsksForJson({argv + 1, argv + own}))
-      app.OutDocument(launch::ErrorJson(Misused(error)));
-    return code == 0 ? 0 : kBadUsage;
+    if (launch::AsksForJson(words)) app.output = "json";
+    const auto* missing = dynamic_cast<const CLI::RequiredError*>(&error);
+    if (missing != nullptr && words.empty()) {
+      std::fputs(parser.help().c_str(), stderr);
+      return kBadUsage;
+    }
+    return Report(app, missing != nullptr
+                           ? launch::MissingWord(*missing, parser)
+                           : launch::WrongWord(error, parser, words, app.rest.has_value()));
   }
   if (app.json) app.output = "json";
   try {

@@ -20,19 +20,23 @@ constexpr std::string_view kDocuments[] = {
     "wait", "why"};
 // clang-format on
 
-// "token list"
-std::string PathOf(const CLI::App* verb) {
-  const CLI::App* const above = verb->get_parent();
-  if (above == nullptr || above->get_parent() == nullptr) return verb->get_name();
-  return PathOf(above) + " " + verb->get_name();
-}
-
 }  // namespace
 
-Result<void> MustPrint(const CLI::App& parser, const App& app) {
+std::string VerbPath(const CLI::App& verb) {
+  const CLI::App* const above = verb.get_parent();
+  if (above == nullptr || above->get_parent() == nullptr) return verb.get_name();
+  return VerbPath(*above) + " " + verb.get_name();
+}
+
+const CLI::App& GivenVerb(const CLI::App& parser) {
   const CLI::App* verb = &parser;
   while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
-  const std::string path = PathOf(verb);
+  return *verb;
+}
+
+Result<void> MustPrint(const CLI::App& parser, const App& app) {
+  const CLI::App* const verb = &GivenVerb(parser);
+  const std::string path = VerbPath(*verb);
   const bool document = app.WantsJson() || app.WantsYaml();
   const bool yaml_only = path == "import" && app.WantsYaml();  // a job file is what it prints
   const bool lines = path == "events" || path == "logs";       // one of JSON for each
@@ -43,7 +47,7 @@ Result<void> MustPrint(const CLI::App& parser, const App& app) {
   if (!app.WantsCells() || app.listing.contains(verb)) return {};
   std::vector<std::string> can;
   can.reserve(app.listing.size());
-  for (const CLI::App* one : app.listing) can.push_back(PathOf(one));
+  for (const CLI::App* one : app.listing) can.push_back(VerbPath(*one));
   std::ranges::sort(can);
   return Fail(ErrorCode::kInvalidArgument,
               "`launch " + path + "` prints no single table, so it has no -o " + app.output,

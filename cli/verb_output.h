@@ -9,6 +9,12 @@
 
 namespace launch {
 
+// "token list", as the verb is typed.
+std::string VerbPath(const CLI::App& verb);
+
+// The verb that a parsed command line names, the innermost; the parser itself where it names none.
+const CLI::App& GivenVerb(const CLI::App& parser);
+
 // Checks that the given verb can print in the chosen form. kInvalidArgument: it has no document for
 // -o json and yaml, or no table for csv and custom=.
 Result<void> MustPrint(const CLI::App& parser, const App& app);
