@@ -3,8 +3,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "cli/contexts.h"
 #include "cli/dev_cluster.h"
@@ -39,9 +41,20 @@ Screen App::ScreenNow() const {
 
 void App::Out(const std::string& text) const { OutBytes(CleanText(text, true)); }
 
+// Said at once: a verb that follows may go on for days. What it does goes on without its output.
 void App::OutBytes(std::string_view bytes) const {
-  std::fwrite(bytes.data(), 1, bytes.size(), stdout);
-  std::fflush(stdout);
+  if (output_error != 0) return;
+  const bool whole = std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size();
+  if (whole && std::fflush(stdout) == 0) return;
+  output_error = errno;
+  if (OutputFailed())
+    std::fprintf(stderr, "launch: cannot write the output: %s\n", std::strerror(output_error));
+}
+
+bool App::OutputFailed() const { return output_error != 0 && output_error != EPIPE; }
+
+int App::CodeAfterOutput(int code) const {
+  return code == 0 && OutputFailed() ? ExitCodeOf(ErrorCode::kIo) : code;
 }
 
 void App::Note(const std::string& text) const {

@@ -66,7 +66,13 @@ struct App {
   // the embedded one.
   Result<Client> Connect(Embedded embedded) const;
 
+  // What `code` becomes where the output did not reach stdout: 1, unless the verb failed by itself.
+  // Who reads no further (`| head -1`) has what was wanted.
+  int CodeAfterOutput(int code) const;
+  bool OutputFailed() const;
+
   mutable std::shared_ptr<PassingCluster> passing;  // of Connect; ends with the program
+  mutable int output_error = 0;                     // errno of the first failed write to stdout
 };
 
 // One function per family; each adds its verbs to the parser and keeps its options alive with it.

@@ -1,5 +1,9 @@
 // launch: the command line.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -62,6 +66,15 @@ int Report(const launch::App& app, const launch::Error& error) {
   return launch::ExitCodeOf(error.code);
 }
 
+// A file that is opened later must not take the number of a stream that the caller closed, or what
+// is printed would go there. Reading and writing them fails as it does with a closed one.
+void HoldStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 // `launch help submit` as `launch submit --help`.
 launch::Words OwnWords(char** begin, char** end) {
   launch::Words words(begin, end);
@@ -78,6 +91,7 @@ int main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", 0);
   launch::SetProtobufLog(nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  HoldStandardStreams();
 
   launch::App app;
   CLI::App parser{"launch: plan, run and watch training jobs on the GPUs of many machines",
@@ -123,7 +137,7 @@ int main(int argc, char** argv) {
     std::ostringstream text;
     parser.exit(asked, text);
     app.OutBytes(text.str());
-    return 0;
+    return app.CodeAfterOutput(0);
   } catch (const CLI::ParseError& error) {
     if (launch::AsksForJson(words)) app.output = "json";
     const auto* missing = dynamic_cast<const CLI::RequiredError*>(&error);
@@ -140,7 +154,7 @@ int main(int argc, char** argv) {
     if (auto fine = launch::MustPrint(parser, app); !fine) return Report(app, fine.error());
     const launch::Result<int> code = app.run();
     if (!code) return Report(app, code.error());
-    return *code;
+    return app.CodeAfterOutput(*code);
   } catch (const std::filesystem::filesystem_error& error) {  // as in a directory that was removed
     return Report(app, launch::Error{launch::ErrorCode::kIo, error.what(), {}, {}});
   }

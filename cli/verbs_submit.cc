@@ -1,5 +1,6 @@
 // submit and plan: from a job file or a training line to a plan, findings or a job.
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <thread>
 
 #include "cli/app.h"
@@ -92,14 +93,13 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   }
   const std::string id = std::to_string(answer->job.value);
   if (!options.parsable) NoteDecision(app, client, *answer);
-  if (!options.wait && !options.debug) {
-    if (app.WantsJson() || app.WantsYaml())
-      app.OutDocument(SubmitJson(*answer));
-    else
-      app.Out(id + "\n");
-    return 0;
-  }
-  if (!app.WantsJson() && !app.WantsYaml()) app.Out(id + "\n");
+  const bool waits = options.wait || options.debug;
+  const bool document = app.WantsJson() || app.WantsYaml();
+  if (!document) app.Out(id + "\n");
+  if (document && !waits) app.OutDocument(SubmitJson(*answer));
+  // Whoever submits again for want of a number has two jobs.
+  if (app.OutputFailed()) std::fprintf(stderr, "launch: job %s was submitted\n", id.c_str());
+  if (!waits) return 0;
   const LeaveNote leaving("launch: left; job " + id + " goes on: launch wait " + id +
                           ", launch cancel " + id);
   if (answer->elements > 0 && !options.debug) return AwaitArray(app, client, *answer);

@@ -19,6 +19,34 @@ def shell(cluster, line, code):
     return done.stderr
 
 
+@pytest.mark.parametrize("words", ["plan job.yaml --inventory {cpu}", "plan job.yaml --inventory {cpu} -o json", "version",
+                                   "import job.sbatch", "init -- python a.py", "completion bash", "submit --help"])
+def test_a_full_disk_behind_stdout_is_a_failure(cluster, words):
+    cluster.write("job.yaml", SLEEP)
+    cluster.write("job.sbatch", "#!/bin/bash\n#SBATCH --nodes=1\nsrun python a.py\n")
+    line = "launch " + words.format(cpu=CPU)
+    assert "cannot write the output: No space left on device" in shell(cluster, line + " > /dev/full", 1)
+    assert "cannot write the output: Bad file descriptor" in shell(cluster, line + " >&-", 1)
+    said = shell(cluster, "set -o pipefail; launch " + words.format(cpu=CPU) + " | true", 0)
+    assert "cannot write" not in said, "who reads no further has what was wanted"
+
+
+def test_a_full_disk_keeps_another_failure(cluster):
+    cluster.write("job.yaml", "name: x\nnodes: 900\nrun: a\n")
+    assert "cannot write the output" in shell(cluster, f"launch plan job.yaml --inventory {CPU} > /dev/full", 3)
+
+
+def test_a_job_whose_number_could_not_be_printed_is_named(cluster):
+    cluster.up()
+    cluster.write("job.yaml", SLEEP)
+    said = shell(cluster, "launch submit --parsable job.yaml > /dev/full", 1)
+    (job,) = re.findall(r"job (\d+) was submitted", said)
+    for words in ("queue -a", "nodes -o json", f"env {job}", "events"):
+        assert "cannot write the output" in shell(cluster, f"launch {words} > /dev/full", 1)
+    cluster.launch("cancel", job)
+    assert "cannot write the output" in shell(cluster, "launch run -- seq 1 10 > /dev/full", 1)
+
+
 def refused(cluster, *words):
     """Of stderr, and of the document that goes with it."""
     done = cluster.launch(*words, code=2)
