@@ -108,8 +108,10 @@ Result<Client> App::Connect(Embedded embedded) const {
   bool whole = status.controller.pid != 0 && !status.agents.empty();
   for (const DevProcess& agent : status.agents) whole = whole && agent.pid != 0;
   if (embedded == Embedded::kMayStart && !whole) {
-    Note("no cluster is configured: starting one on this machine in " + status.state_dir +
-         " (`launch dev down` ends it)");
+    Note((status.address.empty() ? "no cluster is configured: starting one on this machine in "
+                                 : "the cluster of this machine has stopped or lacks a part: "
+                                   "starting it again in ") +
+         status.state_dir + " (`launch dev down` ends it)");
     LAUNCH_RETURN_IF_ERROR(dev.Up(DevOptions(), [&](const std::string& line) {
       if (verbose) Note(line);
     }));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/mig.h"
+#include "common/plural.h"
 #include "common/units.h"
 
 namespace launch {
@@ -137,8 +138,7 @@ std::string Interpreter(const RuntimeFacts& facts) {
 
 std::string HostLine(const NodeInventory& node) {
   return Parts({std::string(ToString(node.arch)), node.kernel,
-                node.glibc.empty() ? "" : "glibc " + node.glibc,
-                std::to_string(node.cores) + (node.cores == 1 ? " core" : " cores"),
+                node.glibc.empty() ? "" : "glibc " + node.glibc, WithPlural(node.cores, "core"),
                 FormatBytes(node.memory_bytes),
                 node.shm_bytes == 0 ? "" : "/dev/shm " + FormatBytes(node.shm_bytes)});
 }

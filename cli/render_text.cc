@@ -11,6 +11,7 @@
 #include "common/bounded_number.h"
 #include "common/hostlist.h"
 #include "common/launcher_process.h"
+#include "common/plural.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -159,12 +160,21 @@ std::string BatchText(const BatchSplit& batch, int world) {
     return n ? std::to_string(*n) : std::string("?");
   };
   std::string text = number(batch.global) + " = " + number(batch.micro) + " micro x " +
-                     number(batch.accumulate) + " accumulated x " + std::to_string(world) +
-                     " ranks";
+                     number(batch.accumulate) + " accumulated x " + WithPlural(world, "rank");
   // What a line that was written for one GPU means by its numbers.
   const bool each = batch.micro && batch.accumulate && *batch.accumulate > 1 && world > 1;
   if (each) text += " (" + std::to_string(*batch.micro * *batch.accumulate) + " on each)";
   return text;
+}
+
+// The planner's reason begins with the name, which programs read without it.
+std::string DeviceText(const Plan& plan) {
+  std::string why = plan.device_reason;
+  if (const std::string name = plan.device_name + ": "; why.starts_with(name))
+    why.erase(0, name.size());
+  return std::string(ToString(plan.device)) +
+         (plan.device_name.empty() ? "" : ", " + plan.device_name) +
+         (why.empty() ? "" : " (" + why + ")");
 }
 
 std::string ProcessesText(const Plan& plan) {
@@ -315,10 +325,7 @@ std::string PlanText(const PlanAnswer& answer, const Screen& screen) {
          std::string(ToString(plan.strategy)) + (plan.why.empty() ? "" : " (" + plan.why + ")"));
     if (plan.offload != Offload::kNone) Line(text, "offload", std::string(ToString(plan.offload)));
     if (!plan.checkpointing.empty()) Line(text, "recompute", plan.checkpointing);
-    Line(text, "device",
-         std::string(ToString(plan.device)) +
-             (plan.device_name.empty() ? "" : ", " + plan.device_name) +
-             (plan.device_reason.empty() ? "" : " (" + plan.device_reason + ")"));
+    Line(text, "device", DeviceText(plan));
     Line(text, "precision",
          std::string(ToString(plan.precision)) +
              (plan.precision_reason.empty() ? "" : " (" + plan.precision_reason + ")"));
@@ -417,7 +424,8 @@ std::string JobText(const JobView& job, const Screen& screen) {
          job.reason.code + (job.reason.evidence.empty() ? "" : ": " + job.reason.evidence));
   Line(text, "outcome", job.outcome);
   if (job.exit_code) Line(text, "exit code", std::to_string(*job.exit_code));
-  Line(text, "cancelled by", job.cancelled_by);
+  if (!job.cancelled_by.empty() && !job.outcome.ends_with("by " + job.cancelled_by))
+    Line(text, "cancelled", "by " + job.cancelled_by);
   Line(text, "user", job.user);
   if (job.spec) Line(text, "labels", LabelsText(job.spec->labels));
   Line(text, "nodes", HostsText(job.nodelist, screen));

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <iterator>
 #include <sstream>
 
 #include "cli/table.h"
 #include "common/mig.h"
+#include "common/plural.h"
 #include "common/units.h"
 
 namespace launch {
@@ -23,10 +25,6 @@ std::string ClockTime(WallTime time) {
   char text[16];
   std::strftime(text, sizeof text, "%H:%M:%S", &parts);
   return text;
-}
-
-std::string Counted(std::size_t n, const char* one, const char* many) {
-  return std::to_string(n) + " " + (n == 1 ? one : many);
 }
 
 std::string Bar(double share) {
@@ -76,8 +74,8 @@ std::string GpuTable(const TopFacts& facts, const Screen& screen) {
       std::string jobs;
       for (const JobId job : node.jobs)
         jobs += (jobs.empty() ? "job " : ", ") + std::to_string(job.value);
-      table.rows.push_back({inventory.node.value, "-", std::to_string(inventory.cores) + " cores",
-                            "-", FormatBytes(inventory.memory_bytes), "-", "-",
+      table.rows.push_back({inventory.node.value, "-", WithPlural(inventory.cores, "core"), "-",
+                            FormatBytes(inventory.memory_bytes), "-", "-",
                             jobs.empty() ? node.state : jobs});
       continue;
     }
@@ -115,11 +113,12 @@ std::string Head(const TopFacts& facts, const Screen& screen) {
   for (const JobView& job : facts.jobs) running += ToMs(job.started) != 0 ? 1 : 0;
   std::string text = "launch top";
   if (!facts.cluster.empty()) text += ", " + facts.cluster;
-  text += "  " + ClockTime(screen.now) + "  " + Counted(facts.nodes.size(), "node", "nodes");
+  text += "  " + ClockTime(screen.now) + "  " + WithPlural(std::ssize(facts.nodes), "node");
   if (away > 0) text += " (" + std::to_string(away) + " out of service)";
-  text += "  " + std::to_string(used) + " of " + Counted(gpus, "GPU", "GPUs") + " in use" +
+  text += "  " + std::to_string(used) + " of " +
+          WithPlural(static_cast<std::int64_t>(gpus), "GPU") + " in use" +
           (quarantined > 0 ? ", " + std::to_string(quarantined) + " quarantined" : "") + "  " +
-          Counted(facts.jobs.size(), "job", "jobs") + ", " + std::to_string(running) + " started";
+          WithPlural(std::ssize(facts.jobs), "job") + ", " + std::to_string(running) + " started";
   return facts.trouble.empty() ? text : text + "  " + facts.trouble;
 }
 

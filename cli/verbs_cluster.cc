@@ -18,6 +18,7 @@
 #include "common/hostlist.h"
 #include "common/inventory_yaml.h"
 #include "common/pki.h"
+#include "common/plural.h"
 #include "common/units.h"
 #include "common/version.h"
 
@@ -52,8 +53,8 @@ Result<int> RunNodes(const App& app, const NodesOptions& options) {
     out << FormatInventories(inventories);
     out.close();
     if (!out) return FailErrno("write " + options.save, errno);
-    app.Note("saved " + std::to_string(inventories.size()) +
-             " nodes; plan on them with --inventory " + options.save);
+    app.Note("saved " + WithPlural(static_cast<std::int64_t>(inventories.size()), "node") +
+             "; plan with --inventory " + options.save);
     return 0;
   }
   if (app.WantsJson()) {

@@ -357,6 +357,11 @@ Result<void> CheckDistinct(const std::vector<NodeInventory>& nodes, const std::s
   return {};
 }
 
+// By the field that every job file has and no inventory.
+bool IsJobFile(std::string_view text) {
+  return text.starts_with("run:") || text.find("\nrun:") != std::string_view::npos;
+}
+
 }  // namespace
 
 Result<std::vector<NodeInventory>> ParseInventories(std::string_view text,
@@ -381,8 +386,12 @@ Result<std::vector<NodeInventory>> ReadInventoryFile(const std::string& path) {
   }
   in.seekg(0);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  LAUNCH_ASSIGN_OR_RETURN(std::vector<NodeInventory> nodes, ParseInventories(text, path));
-  for (NodeInventory& node : nodes) ListSlicesAsDevices(node);
+  Result<std::vector<NodeInventory>> nodes = ParseInventories(text, path);
+  if (!nodes && IsJobFile(text))
+    return Fail(ErrorCode::kInvalidArgument, path + " is a job file, not an inventory of nodes",
+                "write one with launch nodes --save FILE, or see configs/clusters");
+  if (nodes)
+    for (NodeInventory& node : *nodes) ListSlicesAsDevices(node);
   return nodes;
 }
 

@@ -153,8 +153,9 @@ Result<Millis> ParseDuration(std::string_view text) {
     const auto unit = rest.substr(digits, end - digits);
     if (!number) return BadDuration(text, "expected a number before '" + std::string(unit) + "'");
     if (unit.empty()) {
-      return BadDuration(text, "it has no unit and could mean " + std::string(text) +
-                                   " seconds or " + std::string(text) + " minutes");
+      const std::string plural = *number == 1 ? "" : "s";
+      return BadDuration(text, "it has no unit and could mean " + std::string(text) + " second" +
+                                   plural + " or " + std::string(text) + " minute" + plural);
     }
     const auto factor = UnitMillis(unit);
     if (!factor) return BadDuration(text, "'" + std::string(unit) + "' is not a unit of time");

@@ -1,7 +1,9 @@
 // Hold, release, requeue and update: what users change of their jobs later.
 #include <fmt/format.h>
 
+#include "common/plural.h"
 #include "common/snapshot.h"
+#include "common/units.h"
 #include "controller/core/draft.h"
 #include "controller/core/kept_place.h"
 #include "controller/core/offers.h"
@@ -170,10 +172,10 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
   if (change.nodes) {
     spec.nodes = *change.nodes;
     LAUNCH_RETURN_IF_ERROR(CheckFits(draft, job, record));
-    note(fmt::format("{} nodes", spec.nodes.min));
+    note(WithPlural(spec.nodes.min, "node"));
   }
   if (change.time_limit) {
-    note(fmt::format("time limit {} s", change.time_limit->count() / 1000));
+    note("time limit " + FormatDuration(*change.time_limit));
   }
   if (says.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "nothing to change was given",

@@ -96,6 +96,12 @@ def test_help_is_a_verb_too(cluster):
     assert cluster.launch("help").stdout == cluster.launch("--help").stdout
 
 
+def test_a_job_file_is_no_inventory(cluster):
+    job = cluster.write("job.yaml", SLEEP)
+    said = cluster.launch("plan", job, "--inventory", job, code=2).stderr
+    assert "job.yaml is a job file, not an inventory" in said, said
+
+
 def test_one_unknown_name_stops_nothing_else(cluster):
     cluster.up()
     jobs = [cluster.submit(cluster.write("job.yaml", SLEEP)) for _ in range(2)]
@@ -115,3 +121,11 @@ def test_one_unknown_name_stops_nothing_else(cluster):
     cluster.launch("drain", node, "--reason", "test")
     done = cluster.launch("undrain", f"nowhere,{node}", code=2)
     assert "nowhere" in done.stderr and f"{node} takes jobs again" in done.stderr
+
+
+def test_a_cluster_that_stopped_is_started_again_not_made(cluster):
+    cluster.up()
+    pid = cluster.controller_pid()
+    cluster.kill(pid)
+    said = cluster.launch("submit", cluster.write("job.yaml", SLEEP)).stderr
+    assert "starting it again" in said and "no cluster is configured" not in said, said

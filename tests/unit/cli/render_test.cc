@@ -260,6 +260,27 @@ TEST(Render, PlanSaysWhatWasDecidedAndWhy) {
             "ranks (32 on each)");
 }
 
+TEST(Render, OneOfAKindIsOneAndADeviceIsNamedOnce) {
+  Plan plan = SmallPlan();
+  plan.world_size = 1;
+  EXPECT_NE(PlanSummary(plan).find("x 1 rank"), std::string::npos) << PlanSummary(plan);
+  EXPECT_EQ(PlanSummary(plan).find("x 1 ranks"), std::string::npos) << PlanSummary(plan);
+  plan.device_name = "CPU";
+  plan.device_reason = "CPU: device: cpu";
+  const std::string text = PlanText({plan, {}, {}}, Pipe());
+  EXPECT_NE(text.find("cpu, CPU (device: cpu)\n"), std::string::npos) << text;
+}
+
+TEST(Render, WhoCancelledAJobIsSaidOnce) {
+  JobView job = Running();
+  job.state = JobState::kCancelled;
+  job.outcome = "cancelled by ana";
+  job.cancelled_by = "ana";
+  EXPECT_EQ(JobText(job, Pipe()).find("cancelled   by"), std::string::npos);
+  job.outcome = "the job reached its time limit";
+  EXPECT_NE(JobText(job, Pipe()).find("cancelled   by ana\n"), std::string::npos);
+}
+
 TEST(Render, AFindingsWordsCommandNoTerminal) {
   Finding finding;
   finding.code = "command_missing";

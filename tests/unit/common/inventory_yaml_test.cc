@@ -189,6 +189,15 @@ TEST(InventoryYaml, ALargeClusterIsNotTooLarge) {
   EXPECT_EQ(*parsed, nodes);
 }
 
+TEST(InventoryYaml, AJobFileIsCalledOne) {
+  const std::string path = ::testing::TempDir() + "/job_as_inventory.yaml";
+  std::ofstream(path) << "name: x\nrun: python train.py\n";
+  const auto nodes = ReadInventoryFile(path);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(nodes);
+  EXPECT_EQ(nodes.error().message, path + " is a job file, not an inventory of nodes");
+}
+
 TEST(InventoryYaml, AMissingFileIsNamed) {
   const auto nodes = ReadInventoryFile("/nowhere/nodes.yaml");
   ASSERT_FALSE(nodes);

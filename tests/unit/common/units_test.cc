@@ -27,6 +27,8 @@ TEST(Duration, NamesBothReadingsOfAnAmbiguousOne) {
   const auto bare = ParseDuration("15");
   ASSERT_FALSE(bare);
   EXPECT_NE(bare.error().message.find("15 seconds or 15 minutes"), std::string::npos);
+  EXPECT_NE(ParseDuration("1").error().message.find("1 second or 1 minute"), std::string::npos);
+  EXPECT_EQ(ParseDuration("1").error().message.find("seconds"), std::string::npos);
   const auto colon = ParseDuration("10:30");
   ASSERT_FALSE(colon);
   EXPECT_NE(colon.error().message.find("10 hours 30 minutes or 10 minutes 30 seconds"),

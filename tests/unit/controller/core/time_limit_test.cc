@@ -120,7 +120,9 @@ TEST_F(TimeLimit, ANewOneBelowTheSignalsLeadOrAfterItIsRefused) {
   ASSERT_TRUE(update(20'000).error);
   EXPECT_NE(update(20'000).error->message.find("checkpoint.signal"), std::string::npos);
   EXPECT_EQ(core.state.specs.at(key.job).spec.time_limit, Millis{60'000});
-  EXPECT_FALSE(update(50'000).error);
+  const reply::ChangeResult changed = update(50'000);
+  EXPECT_FALSE(changed.error);
+  EXPECT_EQ(changed.says, "time limit 0:50");
   Wait(Millis{30'000});
   ASSERT_EQ(core.Phase(key), AttemptPhase::kStopping);
   ASSERT_TRUE(update(7'200'000).error);
