@@ -32,11 +32,11 @@ constexpr const char* kUnpackThere =
     "else mv -f -T -- \"$d/$2\" \"$1\"; fi; code=$?\n"
     "rm -rf -- \"$d\"; exit $code\n";
 
-struct Split {
+struct SplitName {
   std::string directory;
   std::string name;  // "." for all of the directory
 };
-Split SplitPath(const std::string& path) {
+SplitName SplitPath(const std::string& path) {
   std::string bare = path;  // "ckpt/" is the directory, as for cp
   while (bare.size() > 1 && bare.ends_with('/')) bare.pop_back();
   const fs::path asked = fs::path(bare).lexically_normal();
@@ -148,7 +148,7 @@ class Aside {
 Result<void> Fetch(Client& client, const JobPlace& place, const std::string& path,
                    const std::string& into) {
   LAUNCH_ASSIGN_OR_RETURN(const std::string tar, Tar());
-  const Split split = SplitPath(path);
+  const SplitName split = SplitPath(path);
   ExecCall call{.job = place.job, .rank = place.rank, .command = {}};
   call.command.argv = {"env", "LC_ALL=C",      "tar", "-cf",     "-",
                        "-C",  split.directory, "--",  split.name};
@@ -239,7 +239,7 @@ Result<void> CopyFromJob(Client& client, CopyGuard& guard, const JobPlace& place
   LAUNCH_ASSIGN_OR_RETURN(const Aside aside,
                           Aside::Make(guard, into ? target : target.parent_path()));
   LAUNCH_RETURN_IF_ERROR(Fetch(client, place, path, aside.path()));
-  const Split split = SplitPath(path);
+  const SplitName split = SplitPath(path);
   const fs::path made =
       split.name == "." ? fs::path(aside.path()) : fs::path(aside.path()) / split.name;
   return MoveInto(made, into && split.name != "." ? target / split.name : target);
@@ -255,7 +255,7 @@ Result<void> CopyToJob(Client& client, JobId job, Rank rank, const std::vector<s
     if (!fs::exists(fs::symlink_status(path, error))) {
       return Fail(ErrorCode::kNotFound, path + " is not there", "");
     }
-    const Split split = SplitPath(fs::absolute(path).string());
+    const SplitName split = SplitPath(fs::absolute(path).string());
     argv.insert(argv.end(), {"-C", split.directory, "./" + split.name});
     only = paths.size() == 1 && split.name != "." ? split.name : "";
   }

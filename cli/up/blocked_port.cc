@@ -27,7 +27,7 @@ struct Endpoint {
   std::string port;
 };
 
-Endpoint Split(const std::string& address) {
+Endpoint EndpointOf(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -48,7 +48,7 @@ std::string WhyClosed(const std::string& output) {
 
 // Why nobody over there can connect to the address; empty = one can, or it cannot be told.
 std::string TryPort(Remote& remote, const std::string& address) {
-  const Endpoint to = Split(address);
+  const Endpoint to = EndpointOf(address);
   const auto tried = remote.Run(
       "sh -c " + ShellQuote(kTryPort) + " sh " + ShellQuote(to.host) + " " + ShellQuote(to.port),
       "", kTry);
@@ -66,7 +66,7 @@ std::string AgentLog(Remote& remote, const HostFacts& facts) {
 }
 
 std::string Remedy(const std::string& why, const std::string& host, const std::string& address) {
-  const Endpoint to = Split(address);
+  const Endpoint to = EndpointOf(address);
   if (why == kUnknownName)
     return "write address: of the head in the hosts file, one that " + host +
            " reaches, or correct its DNS; then run this again";
