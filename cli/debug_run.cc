@@ -1,7 +1,10 @@
 #include "cli/debug_run.h"
 
 #include <algorithm>
+#include <system_error>
+#include <vector>
 
+#include "cli/job_draft.h"
 #include "common/bounded_number.h"
 #include "common/units.h"
 #include "planner/trainer/debug_plan.h"
@@ -39,6 +42,21 @@ std::optional<MeasuredStep> StepOf(const JobView& job, const std::optional<Probe
   return MeasuredStep{seconds / static_cast<double>(*job.step), "measured, start-up included"};
 }
 
+// Entries of `dir` written since then, by name; none where the directory is not here.
+std::vector<std::string> WrittenSince(const std::string& dir,
+                                      std::filesystem::file_time_type since) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(dir, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code gone;
+    const auto written = at->last_write_time(gone);
+    if (!gone && written >= since) names.push_back(at->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 }  // namespace
 
 JobId FirstJob(const SubmitAnswer& answer) {
@@ -53,8 +71,38 @@ JobSpec AsDebugRun(JobSpec spec) {
   spec.debug = true;
   spec.retry.max = 0;
   spec.retry.recover_on_exit_codes.clear();
+  spec.checkpoint.resume = false;
   spec.time_limit = std::min(spec.time_limit.value_or(kDebugLimit), kDebugLimit);
   return spec;
+}
+
+void KeepCheckpointsApart(JobSpec& spec, std::string_view key) {
+  std::string& dir = spec.checkpoint.dir;
+  if (!spec.debug || dir.empty()) return;
+  while (dir.size() > 1 && dir.ends_with('/')) dir.pop_back();
+  const std::string name = dir.substr(dir.rfind('/') + 1);
+  // A directory without a name has nothing beside it; hidden ones in it are no checkpoints.
+  if (name.empty() || name == "." || name == "..") dir += dir.ends_with('/') ? "" : "/";
+  dir += ".debug-" + std::string(key.substr(0, 8));
+}
+
+std::string DebugCheckpoints(const JobSpec& job, const JobSpec& ran,
+                             std::filesystem::file_time_type began) {
+  const std::string& own = job.checkpoint.dir;
+  if (own.empty()) return {};
+  std::string text = "  saves   in " + ran.checkpoint.dir +
+                     " where the script saves in LAUNCH_CHECKPOINT_DIR; remove it when you have "
+                     "looked\n";
+  if (own.find('$') != std::string::npos) return text;  // only the node knows where that is
+  const std::string dir = AbsolutePath(own, job.workdir);
+  if (dir == AbsolutePath(".", job.workdir)) return text;  // whatever runs there writes there
+  const std::vector<std::string> written = WrittenSince(dir, began);
+  if (written.empty()) return text;
+  const std::string more =
+      written.size() > 1 ? " and " + std::to_string(written.size() - 1) + " more" : "";
+  return text + "  warning " + dir + "/" + written.front() + more +
+         " was written during the run, by another run or by a script that saves in a directory of "
+         "its own: remove what is this run's, or the job resumes from it\n";
 }
 
 std::string DebugReport(const JobView& done, const std::optional<Plan>& full,
@@ -64,12 +112,11 @@ std::string DebugReport(const JobView& done, const std::optional<Plan>& full,
   if (done.state == JobState::kTimeout)
     text += "; a script that reads LAUNCH_MAX_STEPS ends by itself";
   text += "\n";
-  // A script that ignores the limit of steps ignores the small batch too.
+  // Whether a script that ignores the limit of steps takes the small batch is not known.
   const bool own_steps = done.step && *done.step > kDebugSteps;
   if (own_steps)
     text += "  steps   " + std::to_string(*done.step) +
-            ": the script does not read LAUNCH_MAX_STEPS=" + std::to_string(kDebugSteps) +
-            ", so it trained with its own batch\n";
+            ": the script does not read LAUNCH_MAX_STEPS=" + std::to_string(kDebugSteps) + "\n";
   const std::int64_t samples = done.plan && !own_steps ? done.plan->batch.global.value_or(0) : 0;
   const auto measured = StepOf(done, point);
   if (measured) {

@@ -92,6 +92,7 @@ Result<void> RunProbes(const App& app, Client& client, const SubmitCall& job, co
     SubmitCall call = job;
     call.idempotency_key = RandomHex(16);
     call.spec = AsDebugRun(AsProbe(job.spec, micro, plan));
+    KeepCheckpointsApart(call.spec, call.idempotency_key);
     LAUNCH_ASSIGN_OR_RETURN(const SubmitAnswer answer, client.Submit(call));
     const std::string id = std::to_string(FirstJob(answer).value);
     const std::string name = "probe of micro-batch " + std::to_string(micro) + " (job " + id + ")";

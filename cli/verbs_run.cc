@@ -4,6 +4,7 @@
 
 #include "cli/app.h"
 #include "cli/completion.h"
+#include "cli/debug_run.h"
 #include "cli/history_table.h"
 #include "cli/import/import.h"
 #include "cli/interrupt_guard.h"
@@ -31,6 +32,7 @@ Result<int> RunForeground(const App& app, const JobArguments& arguments) {
   LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, prepared, true));
   SubmitCall call;
   call.idempotency_key = RandomHex(16);
+  KeepCheckpointsApart(prepared.job.spec, call.idempotency_key);
   call.spec = prepared.job.spec;
   call.source = prepared.job.source;
   call.context = prepared.facts.context;

@@ -1,6 +1,7 @@
 // submit and plan: from a job file or a training line to a plan, findings or a job.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include "cli/app.h"
@@ -73,23 +74,26 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
   LAUNCH_RETURN_IF_ERROR(ShipWorkdir(app, client, prepared, !options.dry_run));
   const JobSpec whole = prepared.job.spec;
   if (options.debug) prepared.job.spec = AsDebugRun(std::move(prepared.job.spec));
+  const std::string key = KeyFrom(options.key);
+  KeepCheckpointsApart(prepared.job.spec, key);
   const PlanCall plan_call{prepared.job.spec, prepared.facts.context};
   if (options.dry_run) {
     LAUNCH_ASSIGN_OR_RETURN(PlanAnswer answer, client.Plan(plan_call));
     return ShowPlan(app, answer);
   }
   SubmitCall call;
-  call.idempotency_key = KeyFrom(options.key);
+  call.idempotency_key = key;
   call.spec = prepared.job.spec;
   call.source = prepared.job.source;
   call.context = prepared.facts.context;
   call.secrets = prepared.facts.secrets;
   call.force = options.force;
   call.hold = options.hold;
+  const auto began = std::filesystem::file_time_type::clock::now();
   const Result<SubmitAnswer> answer = client.Submit(call);
   if (!answer) {
-    const std::string& key = options.key.empty() ? call.idempotency_key : options.key;
-    return RefuseSubmit(app, client, plan_call, WithKey(answer.error(), JoinWords({key})));
+    const std::string& given = options.key.empty() ? key : options.key;
+    return RefuseSubmit(app, client, plan_call, WithKey(answer.error(), JoinWords({given})));
   }
   const std::string id = std::to_string(answer->job.value);
   if (!options.parsable) NoteDecision(app, client, *answer);
@@ -121,7 +125,8 @@ Result<int> RunSubmit(const App& app, const SubmitOptions& options) {
       if (Result<JobView> again = client.Job(FirstJob(*answer))) view = std::move(*again);
     }
     const Result<PlanAnswer> full = client.Plan({whole, prepared.facts.context});
-    app.Note(DebugReport(view, full ? full->plan : std::nullopt, KeepDebugRun(client, view)));
+    app.Note(DebugReport(view, full ? full->plan : std::nullopt, KeepDebugRun(client, view)) +
+             DebugCheckpoints(whole, call.spec, began));
   }
   if (app.WantsJson() || app.WantsYaml()) app.OutDocument(JobJson(view));
   return ExitCodeOfJob(view);

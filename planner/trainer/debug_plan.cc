@@ -33,6 +33,7 @@ void AppendDebugFlags(const UserChoices& choices, LaunchLine& line) {
                 std::to_string(kDebugWorkers) +
                 " --per_device_train_batch_size $LAUNCH_MICRO_BATCH"
                 " --gradient_accumulation_steps $LAUNCH_GRAD_ACCUM";
+  if (!choices.job.checkpoint.dir.empty()) line.shell += " --output_dir \"$LAUNCH_CHECKPOINT_DIR\"";
 }
 
 }  // namespace launch

@@ -18,7 +18,7 @@ inline constexpr int kDebugWorkers = 1;
 void ApplyDebug(UserChoices& choices);
 
 // Appends the same as flags of the Hugging Face trainer after the line's own: its parser takes the
-// last.
+// last. Its checkpoints go to the directory of this run, not to that of the line.
 void AppendDebugFlags(const UserChoices& choices, LaunchLine& line);
 
 }  // namespace launch

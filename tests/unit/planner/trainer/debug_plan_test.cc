@@ -42,6 +42,11 @@ TEST(DebugPlan, ReachesTheHuggingFaceTrainerByItsFlags) {
   line.script = "t.py";
   AppendDebugFlags(choices, line);
   EXPECT_NE(line.shell.find("--max_steps 5000 --max_steps 10 --save_steps 5"), std::string::npos);
+  EXPECT_EQ(line.shell.find("--output_dir"), std::string::npos);
+  choices.job.checkpoint.dir = "out.debug-1";
+  line.shell = "exec python t.py --output_dir out";
+  AppendDebugFlags(choices, line);
+  EXPECT_TRUE(line.shell.ends_with(" --output_dir \"$LAUNCH_CHECKPOINT_DIR\"")) << line.shell;
   choices.trainer = Trainer::kAuto;
   line.shell = "exec python t.py";
   AppendDebugFlags(choices, line);
