@@ -8,13 +8,13 @@
 #include "cli/job_arguments.h"
 #include "cli/job_names.h"
 #include "cli/network_check.h"
+#include "cli/node_check.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
 #include "cli/start_check.h"
 #include "common/hostlist.h"
 #include "common/inventory_yaml.h"
 #include "common/text.h"
-#include "preflight/gpu_check.h"
 
 namespace launch {
 namespace {
@@ -154,11 +154,7 @@ Result<std::vector<NodeView>> NodesMeant(const App& app, const CheckOptions& opt
 Result<int> CheckNodes(const App& app, const CheckOptions& options) {
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> views, NodesMeant(app, options));
   PreflightReport report;
-  for (const NodeView& view : views) {
-    PreflightReport one = JudgeNode(view.inventory);
-    JudgeForeignUse(view.inventory, view.free_gpus, view.samples, one);
-    Append(report, std::move(one));
-  }
+  for (const NodeView& view : views) Append(report, ReportOfNode(view));
   Sort(report);
   return Show(app, options, report);
 }

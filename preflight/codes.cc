@@ -6,6 +6,11 @@ namespace launch {
 
 const std::vector<PreflightCode>& PreflightCodes() {
   static const std::vector<PreflightCode> codes = {
+      {"node_silent", "node answers", "error",
+       "`check NODE`: the agent of the node answers the controller. What else stands there of one "
+       "that does not was told before, as the finding says since when.",
+       "See on the node whether it runs and whether its agent does; `launch node fence` where it "
+       "has no power."},
       {"torch_missing", "torch installed", "error, warning",
        "The job's interpreter on each node has a `torch` package. An error for a line that starts "
        "torch itself (torchrun), a warning for other GPU programs. One that is there and cannot be "

@@ -221,6 +221,21 @@ void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report) {
   JudgeProcesses(node, 1, report);
 }
 
+void JudgeSilence(const NodeId& node, const std::string& why, const std::string& heard,
+                  PreflightReport& report) {
+  Finding finding = MakeFinding(
+      "node_silent", Severity::kError, node,
+      node.value + " does not answer" + (why.empty() ? "" : ": " + why) +
+          (heard.empty() ? "; what else stands here it told before"
+                         : "; what else stands here is of " + heard + " at the latest"));
+  finding.evidence = heard.empty() ? why : "last heard " + heard;
+  finding.remedy =
+      "see on the node whether it runs and whether its agent does: systemctl status launch-agent\n"
+      "one without power, so that its jobs may start elsewhere: launch node fence " +
+      node.value;
+  Add(report, std::move(finding));
+}
+
 void JudgeDisks(const std::vector<DiskFact>& disks, const NodeInventory& node,
                 PreflightReport& report) {
   for (const DiskFact& disk : disks) JudgeDisk(disk, node, report);

@@ -1,6 +1,7 @@
 // What of the host stops or slows a run: shared memory, limits, disks, container runtime.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "common/launch.h"
@@ -16,6 +17,11 @@ bool HasRdma(const NodeInventory& node);
 void JudgeLimits(const NodeCase& c, PreflightReport& report);
 // The same without a job: what a GPU job would meet.
 void JudgeNodeLimits(const NodeInventory& node, PreflightReport& report);
+
+// node_silent of a node that does not answer: what is known of it was told before. `why` as "silent
+// for 24s", `heard` when it was heard last, empty where nobody knows.
+void JudgeSilence(const NodeId& node, const std::string& why, const std::string& heard,
+                  PreflightReport& report);
 
 // disk_low and shm_small from the free space that staging found.
 void JudgeDisks(const std::vector<DiskFact>& disks, const NodeInventory& node,

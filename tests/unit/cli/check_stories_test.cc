@@ -9,10 +9,12 @@
 #include <sstream>
 
 #include "cli/job_reader.h"
+#include "cli/node_check.h"
 #include "cli/offline_plan.h"
 #include "cli/render_json.h"
 #include "cli/render_text.h"
 #include "common/inventory_yaml.h"
+#include "common/units.h"
 #include "preflight/codes.h"
 
 namespace launch {
@@ -229,6 +231,27 @@ TEST(Stories, S002_5_ARunThatPicksDevicesItselfIsAFinding) {
 }
 
 // Every example job on every example cluster that it fits, and jobs of the common kinds.
+TEST(CheckOfNodes, OneThatDoesNotAnswerIsAnErrorWithTheTimeOfItsFacts) {
+  NodeView view;
+  view.inventory = Cluster("gh200x2").at(0);
+  EXPECT_FALSE(HasErrors(ReportOfNode(view).findings)) << "of an inventory file";
+  view.state = "idle";
+  view.last_seen = WallTime(Millis(1'700'000'000'000));
+  EXPECT_FALSE(HasErrors(ReportOfNode(view).findings));
+  for (const std::string& state :
+       {std::string("silent"), std::string("unknown"), std::string("fenced")}) {
+    view.state = state;
+    view.reason = "silent for 24s: no beat";
+    const PreflightReport report = ReportOfNode(view);
+    ASSERT_TRUE(HasErrors(report.findings)) << state;
+    const std::string text = CheckText(report, Screen());
+    EXPECT_TRUE(Contains(text, "does not answer: silent for 24s: no beat")) << text;
+    EXPECT_TRUE(Contains(text, FormatLocalIso(view.last_seen))) << text;
+    const auto json = nlohmann::json::parse(CheckJson(report));
+    EXPECT_EQ(json["findings"][0]["code"], "node_silent");
+  }
+}
+
 TEST(NoFalseAlarm, SoundClustersRaiseNothingAboveANotice) {
   std::vector<std::pair<std::string, std::string>> jobs = {
       {"one GPU", "gpus: 1\nrun: python train.py\n"},
