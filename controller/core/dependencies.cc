@@ -44,6 +44,13 @@ Targets Where(const Targets& targets, auto predicate) {
   return some;
 }
 
+// What to write in place of one that can never be met.
+std::string OtherKinds(const Dependency& on) {
+  const std::string any = fmt::format("afterany:{} starts after any end", on.job.value);
+  if (on.kind == DependencyKind::kAfterNotOk) return any;
+  return fmt::format("{}, afternotok:{} after one without success", any, on.job.value);
+}
+
 DependencyLook LookAt(const State& state, const Targets& targets, const Dependency& on) {
   if (targets.empty())
     return {"", fmt::format("{}: job {} is not known", ToString(on), on.job.value)};
@@ -129,10 +136,19 @@ DependencyLook DependencyLooks::Of(const JobRecord& job) {
 
 Result<void> CheckDependencies(const State& state, const JobSpec& spec) {
   for (const Dependency& on : spec.depends_on) {
-    if (on.kind == DependencyKind::kSingleton || !TargetsOf(state, on.job).empty()) continue;
-    return Fail(ErrorCode::kInvalidArgument,
-                fmt::format("depends_on: there is no job {}", on.job.value),
-                "`launch queue -a` lists all jobs");
+    if (on.kind == DependencyKind::kSingleton) continue;
+    const Targets targets = TargetsOf(state, on.job);
+    if (targets.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("depends_on: there is no job {}", on.job.value),
+                  "`launch queue -a` lists all jobs");
+    }
+    // Of two arrays only the elements whose own counterpart failed never run.
+    const bool by_element =
+        on.kind == DependencyKind::kAfterCorr && spec.array && state.arrays.contains(on.job);
+    if (by_element) continue;
+    if (const std::string never = LookAt(state, targets, on).never; !never.empty())
+      return Fail(ErrorCode::kCannotFit, "depends_on: " + never, OtherKinds(on));
   }
   return {};
 }

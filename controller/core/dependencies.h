@@ -35,7 +35,8 @@ class DependencyLooks {
   std::map<UserName, std::map<std::string, JobId>> oldest_;  // open job of each name
 };
 
-// Checks that this cluster knows every job that `depends_on` names.
+// Checks that this cluster knows every job that `depends_on` names (kInvalidArgument), and that
+// what is asked of them can still come true (kCannotFit).
 Result<void> CheckDependencies(const State& state, const JobSpec& spec);
 
 }  // namespace launch::controller

@@ -196,6 +196,44 @@ TEST(Dependency, SingletonIsOneOfANameAtATime) {
   EXPECT_EQ(core.View(third).reason.code, "Dependency");
 }
 
+TEST(Dependency, ThatCanNeverBeMetIsRefused) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  const JobId failed = core.Submitted(GpuJob(1, 1));
+  const auto kept = core.Answer<reply::Submitted>(core.Submit(After("afterok:1"), "kept"));
+  ASSERT_TRUE(kept.has_value());
+  Finish(core, failed, 7);
+  const JobId succeeded = core.Submitted(GpuJob(1, 1));
+  Finish(core, succeeded, 0);
+  const std::string good = std::to_string(succeeded.value);
+  for (const std::string& text :
+       {std::string("afterok:1"), std::string("aftercorr:1"), "afternotok:" + good}) {
+    const auto refused = core.Answer<reply::Submitted>(core.Submit(After(text)));
+    ASSERT_FALSE(refused.has_value()) << text;
+    EXPECT_EQ(refused.error().code, ErrorCode::kCannotFit);
+    EXPECT_NE(refused.error().message.find(text + " can never be met: job "), std::string::npos)
+        << refused.error().message;
+    EXPECT_TRUE(refused.error().hint.starts_with("afterany:")) << refused.error().hint;
+  }
+  for (const std::string& text : {std::string("afternotok:1"), std::string("afterany:1"),
+                                  std::string("after:1"), "afterok:" + good}) {
+    EXPECT_TRUE(core.Answer<reply::Submitted>(core.Submit(After(text))).has_value()) << text;
+  }
+  const auto again = core.Answer<reply::Submitted>(core.Submit(After("afterok:1"), "kept"));
+  ASSERT_TRUE(again.has_value()) << "it was taken before: " << again.error().message;
+  EXPECT_EQ(again->job, kept->job);
+}
+
+TEST(Dependency, OfAnArrayIsMetByTheOtherElements) {
+  TestCore core;
+  core.Attach("gpu1", 1);
+  const reply::Submitted array = SubmitArray(core, ArrayJob("0-1"), "k");
+  Finish(core, array.first, 7);
+  JobSpec pairs = ArrayJob("0-1");
+  pairs.depends_on = *ParseDependencies("aftercorr:" + std::to_string(array.job.value));
+  EXPECT_TRUE(core.Answer<reply::Submitted>(core.Submit(pairs)).has_value());
+}
+
 TEST(Dependency, OnAnUnknownJobIsRefused) {
   TestCore core;
   const auto refused = core.Answer<reply::Submitted>(core.Submit(After("afterok:99")));
