@@ -153,10 +153,21 @@ std::string LimitsText(const Limits& limits) {
 
 }  // namespace
 
+// The controller has one state for a node, and begins its reason with the drain (controller/core/
+// views.cc).
+bool IsDrained(const NodeView& view) {
+  return view.state == "drain" || view.reason == "drained" || view.reason.starts_with("drained:") ||
+         view.reason.starts_with("drained;");
+}
+
+std::string ShownState(const NodeView& view) {
+  return view.state + (view.state != "drain" && IsDrained(view) ? "+drain" : "");
+}
+
 std::string NodeText(const NodeView& view) {
   const NodeInventory& node = view.inventory;
   std::string text = Row("node", node.node.value);
-  text += Row("state", Parts({view.state, view.reason}));
+  text += Row("state", Parts({ShownState(view), view.reason}));
   text += Row("health", Parts({std::string(ToString(view.health.health)), view.health.reason}));
   text += Row("host", HostLine(node));
   text += Row("containment", std::string(ToString(node.containment)));

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/log_printer.h"
+#include "cli/node_text.h"
 #include "cli/render_forecast.h"
 #include "cli/table.h"
 #include "common/bounded_number.h"
@@ -256,7 +257,7 @@ Table NodesTable(const std::vector<NodeView>& nodes, const Screen& screen) {
     const NodeInventory& inventory = node.inventory;
     std::vector<std::string> row = {
         inventory.node.value,
-        node.state + (inventory.simulated ? " (simulated)" : ""),
+        ShownState(node) + (inventory.simulated ? " (simulated)" : ""),
         std::to_string(node.free_gpus.size()) + "/" + std::to_string(inventory.gpus.size()),
         TypeOf(inventory),
         SmallestMemory(inventory),

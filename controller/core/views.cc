@@ -34,6 +34,12 @@ std::string SilentWords(BootTime since, BootTime now) {
   return "silent for " + FormatDurationShort(std::max(Millis{0}, now - since));
 }
 
+// "drained: bad fan"; empty: it is not.
+std::string WhyDrained(const NodeRecord& node) {
+  if (!node.drained) return {};
+  return node.drain_reason.empty() ? "drained" : "drained: " + node.drain_reason;
+}
+
 // "; gpu1 is silent for 2m10s", of the first three.
 std::string SilentNodes(const State& state, const std::vector<NodeId>& nodes, BootTime now) {
   std::string text;
@@ -414,6 +420,10 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
   } else {
     view.state = full ? "alloc" : "mix";
   }
+  // Of one that is silent as well both are said, as it stays drained when it is back.
+  const std::string drained = WhyDrained(record);
+  if (!view.reason.starts_with(drained))
+    view.reason = drained + (view.reason.empty() ? "" : "; " + view.reason);
   return view;
 }
 

@@ -189,6 +189,23 @@ TEST(Render, NodesShowCapabilityTorchAndHealth) {
   ExpectGolden("nodes.txt", FormatTable(NodesTable({Gpu(), Cpu()}, Pipe()), 0));
 }
 
+TEST(Render, ASilentNodeThatIsDrainedShowsBoth) {
+  NodeView node = Gpu();
+  node.state = "silent";
+  node.reason = "drained: bad fan; silent for 24s: no beat";
+  for (const std::string& text : {NodesText({node}, {}), NodeText(node)})
+    EXPECT_NE(text.find("silent+drain"), std::string::npos) << text;
+  const auto json = nlohmann::json::parse(NodesJson({node}))["nodes"][0];
+  EXPECT_EQ(json["state"], "silent");
+  EXPECT_EQ(json["drained"], true);
+  node.reason = "silent for 24s: no beat";
+  EXPECT_EQ(NodesText({node}, {}).find("+drain"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(NodesJson({node}))["nodes"][0]["drained"], false);
+  node.state = "drain";
+  node.reason = "drained: bad fan";
+  EXPECT_EQ(ShownState(node), "drain");
+}
+
 TEST(Render, ANodeInFullSaysWhatItsAgentReports) {
   NodeView node = Gpu();
   NodeInventory& inventory = node.inventory;

@@ -25,6 +25,21 @@ struct Node : testing::Test {
   TestCore core;
 };
 
+TEST_F(Node, ThatIsSilentShowsThatItIsDrainedToo) {
+  core.Pass(Millis{130'000});
+  core.Beat("gpu1");
+  ASSERT_EQ(core.Node("gpu2").state, "silent");
+  core.Post(event::Drain{RequestId{901}, {UserName{"op"}, true}, NodeId{"gpu2"}, false, "bad fan"});
+  EXPECT_EQ(core.Node("gpu2").state, "silent");
+  EXPECT_TRUE(core.Node("gpu2").reason.starts_with("drained: bad fan; silent for "))
+      << core.Node("gpu2").reason;
+  core.Beat("gpu2");
+  EXPECT_EQ(core.Node("gpu2").state, "drain");
+  EXPECT_EQ(core.Node("gpu2").reason, "drained: bad fan");
+  core.Post(event::Drain{RequestId{902}, {UserName{"op"}, true}, NodeId{"gpu2"}, true, ""});
+  EXPECT_EQ(core.Node("gpu2").reason, "");
+}
+
 TEST_F(Node, SilenceStopsPlacementAndNothingElse) {
   const JobId job = core.Submitted(GpuJob(2, 1));
   const Key key = core.Run(job);
