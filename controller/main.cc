@@ -95,7 +95,10 @@ std::string Says(const StoreFacts& facts) {
 
 Result<void> Check(const Options& options) {
   const std::string file = options.file.empty() ? StatePaths(options.state).store : options.file;
-  LAUNCH_ASSIGN_OR_RETURN(const StoreFacts facts, CheckStore(file));
+  // Whatever has the name of a store is one, perhaps of another state directory.
+  const bool store = std::filesystem::path(file).filename() ==
+                     std::filesystem::path(StatePaths(options.state).store).filename();
+  LAUNCH_ASSIGN_OR_RETURN(const StoreFacts facts, store ? CheckStore(file) : CheckBackup(file));
   std::cout << file << " is sound: " << Says(facts) << "\n";
   return {};
 }

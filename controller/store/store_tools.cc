@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -55,6 +57,20 @@ Result<void> Rename(const std::string& from, const std::string& to) {
 std::string Parent(const std::string& path) {
   const std::string parent = fs::path(path).parent_path();
   return parent.empty() ? "." : parent;
+}
+
+// Whether the file begins as a database of ours does: SQLite's magic, and the application id at
+// byte 68 (sqlite.org/fileformat2.html, "The Database Header").
+bool IsOfLaunch(const std::string& file) {
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);
+  constexpr std::size_t kApplicationAt = 68;
+  std::array<char, kApplicationAt + 4> header{};
+  std::ifstream in(file, std::ios::binary);
+  if (!in.read(header.data(), header.size())) return false;
+  std::int64_t application = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    application = application << 8 | static_cast<unsigned char>(header[kApplicationAt + i]);
+  return std::string_view(header.data(), kMagic.size()) == kMagic && application == kApplicationId;
 }
 
 Result<std::uint64_t> CheckEvents(sqlite3* db, const std::string& file, const StoreMeta& meta) {
@@ -172,6 +188,20 @@ Result<StoreFacts> CheckStore(const std::string& file) {
   return StoreFacts{meta.store_id, meta.revision, kSchema, meta.rows, events};
 }
 
+Result<StoreFacts> CheckBackup(const std::string& file) {
+  auto facts = CheckStore(file);
+  if (facts || facts.error().code != ErrorCode::kDataLoss) return facts;
+  if (!IsOfLaunch(file)) {
+    return Fail(ErrorCode::kInvalidArgument, file + " is not a backup of launch",
+                "name a file that `launch server backup` wrote");
+  }
+  const std::string& why = facts.error().message;
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      "this backup is damaged: " + (why.find(file) == std::string::npos ? file + ": " : "") + why,
+      "take another backup; no store was touched");
+}
+
 Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target) {
   if (IsThere(target)) {
     return Fail(ErrorCode::kAlreadyExists, target + " is there already", "choose a new name");
@@ -194,7 +224,7 @@ Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target
 Result<Restored> RestoreStore(const std::string& backup, const std::string& dir) {
   LAUNCH_ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(dir));
   Restored restored;
-  LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(backup));
+  LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckBackup(backup));
   const std::string file = dir + "/store.db";
   std::optional<Numbers> old;
   const std::string before = IsThere(file) ? file : NewestAside(file);

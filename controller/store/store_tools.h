@@ -23,6 +23,10 @@ struct StoreFacts {
 // Changes nothing. kDataLoss names the first thing that is wrong.
 Result<StoreFacts> CheckStore(const std::string& file);
 
+// The same of a backup, which is to blame where it is not sound: kInvalidArgument says whether it
+// is damaged or no backup at all.
+Result<StoreFacts> CheckBackup(const std::string& file);
+
 // Copies the database of state directory `dir` as it is at one moment into the new file `target`,
 // which is complete, verified and synced when it gets its name. The controller may go on meanwhile.
 // Keys are not in it: the authority and secrets.key are files of their own. kAlreadyExists.

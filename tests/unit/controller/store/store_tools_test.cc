@@ -200,8 +200,32 @@ TEST_F(StoreTools, ADamagedBackupIsNotRestored) {
   ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
   const std::string before = ReadFile(file());
   WriteFile(backup(), ReadFile(backup()).substr(0, 5'000));
-  EXPECT_FALSE(RestoreStore(backup(), dir()).has_value());
+  const auto refused = RestoreStore(backup(), dir());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(refused.error().message.starts_with("this backup is damaged: "))
+      << refused.error().message;
+  EXPECT_NE(refused.error().message.find(backup()), std::string::npos);
+  EXPECT_EQ(refused.error().hint.find("store is damaged"), std::string::npos)
+      << refused.error().hint;
   EXPECT_EQ(ReadFile(file()), before);
+}
+
+TEST_F(StoreTools, AFileThatIsNoBackupIsToBlameItself) {
+  Add("ana");
+  const std::string before = ReadFile(file());
+  for (const std::string& bytes :
+       {std::string("name: x\n"), std::string(200, 'x'), std::string()}) {
+    WriteFile(backup(), bytes);
+    for (const auto& error :
+         {RestoreStore(backup(), dir()).error(), CheckBackup(backup()).error()}) {
+      EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+      EXPECT_EQ(error.message, backup() + " is not a backup of launch");
+    }
+  }
+  EXPECT_EQ(ReadFile(file()), before);
+  WriteFile(file(), std::string(200, 'x'));
+  EXPECT_EQ(CheckStore(file()).error().code, ErrorCode::kDataLoss) << "the store itself is damaged";
 }
 
 TEST_F(StoreTools, ARowThatThisVersionCannotReadIsNamed) {
