@@ -25,6 +25,17 @@ Error NotWaiting(const State& state, const JobRecord& job, std::string hint) {
                  std::move(hint));
 }
 
+// A store that was put back does not know who was given the job since: one of them may run it.
+std::optional<Error> WhyNotReleased(const State& state, const JobRecord& job) {
+  const NodeId* node = NodeToReport(state);
+  if (node == nullptr) return std::nullopt;
+  return Refusal(
+      ErrorCode::kFailedPrecondition,
+      fmt::format("{} may run job {}: it has said nothing since the store was put back",
+                  node->value, job.id.value),
+      fmt::format("bring its agent back; if it has no power, `launch node fence {}`", node->value));
+}
+
 // A plan that is being made for it is thrown away when it comes.
 void DropHold(Draft& draft, JobId job) {
   draft.live().holds.erase(job);
@@ -53,6 +64,9 @@ Result<std::string> ReleaseJob(Draft& draft, JobRecord job, const std::string& b
     return Unexpected(NotWaiting(draft.state(), job, "launch requeue runs it again"));
   }
   if (!job.held) return std::string("was not held");
+  if (job.held_by == kByRestore) {
+    if (auto unsaid = WhyNotReleased(draft.state(), job)) return Unexpected(std::move(*unsaid));
+  }
   job.held = false;
   job.held_by.clear();
   draft.Event("job.released", Subject(job.id), "by " + by);
@@ -115,10 +129,13 @@ Result<std::string> RequeueJob(Draft& draft, JobRecord job, const JobChange& cha
   }
   EndUnseen(draft, job.id);
   job.requeued_by = by;
-  job.held = change.hold;
-  job.held_by = change.hold ? by : "";
+  if (job.held_by != kByRestore) {
+    job.held = change.hold;
+    job.held_by = change.hold ? by : "";
+  }
   draft.Put(job);  // its attempt is stopped by decide_attempt.cc
-  return fmt::format("attempt {} is being stopped; then it is queued again", job.attempts);
+  return fmt::format("attempt {} is being stopped; then it is {}", job.attempts,
+                     job.held_by == kByRestore ? "held until `launch release`" : "queued again");
 }
 
 // The spec with the change must still fit some node that we know.

@@ -134,6 +134,17 @@ std::string WhyWentBack(const State& state, const event::NodeAttached& event) {
       seen.revision, earlier ? "had" : "is at", *had);
 }
 
+// Whether the same agent has said a newer Hello: this one was on its way on an earlier connection,
+// and knows nothing of what was given to the node since.
+bool IsOvertaken(const State& state, const event::NodeAttached& event) {
+  const from_node::Hello& hello = event.hello;
+  const auto live = state.live.nodes.find(event.node);
+  if (live == state.live.nodes.end() || hello.instance.empty()) return false;
+  const bool same =
+      live->second.instance == hello.instance && live->second.boot_id == hello.boot_id;
+  return same && hello.boot < live->second.said;
+}
+
 // Why this stream may not speak for the node, or empty.
 std::string Conflict(const State& state, const event::NodeAttached& event, BootTime now) {
   const from_node::Hello& hello = event.hello;
@@ -365,6 +376,7 @@ void AttachLive(Draft& draft, const event::NodeAttached& event) {
   live.boot_id = hello.boot_id;
   live.instance = hello.instance;
   live.cgroups = hello.cgroups;
+  live.said = hello.boot;
   live.clock_offset = Millis{ToMs(draft.now()) - ToMs(hello.boot)};
 }
 
@@ -524,6 +536,10 @@ void OnNode(Draft& draft, const event::NodeAttached& event) {
   }
   if (const std::string why = Conflict(state, event, draft.now()); !why.empty()) {
     Refuse(draft, event, why);
+    return;
+  }
+  if (IsOvertaken(state, event)) {
+    draft.Close(event.session, "a newer stream of the same agent");
     return;
   }
   AttachLive(draft, event);

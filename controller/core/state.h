@@ -43,6 +43,7 @@ struct TurnedAway {
 struct LiveNode {
   std::optional<SessionId> session;
   BootTime attached{};
+  BootTime said{};    // by the node's clock: when the agent made its Hello
   BootTime heard{};   // last beat, or the Hello
   BootTime ponged{};  // last beat that was answered, also one of a session that is being closed
   WallTime last_seen{};

@@ -17,15 +17,14 @@ void StopUnknownOn(Draft& draft, const NodeId& node, const Key& key) {
                                  draft.state().specs.at(key.job).spec.stop_duration});
 }
 
-// One that was not heard since our start; null: all were.
+}  // namespace
+
 const NodeId* NodeToReport(const State& state) {
   for (const auto& [id, record] : state.nodes) {
     if (!WasHeard(state, id) && record.fenced_by.empty()) return &id;
   }
   return nullptr;
 }
-
-}  // namespace
 
 bool IsUnknownHere(const State& state, const Key& key) {
   const auto job = state.jobs.find(key.job);

@@ -48,6 +48,10 @@ void StopUnknown(Draft& draft, JobId job);
 // from before they went unseen does not.
 void EndUnseen(Draft& draft, JobId job);
 
+// A node that was not heard since the controller started and is not fenced: it may run what this
+// store does not know. Null: there is none.
+const NodeId* NodeToReport(const State& state);
+
 // Why the job must not start now, or empty.
 std::string WhyRunsAlready(const State& state, JobId job);
 

@@ -295,6 +295,31 @@ TEST_F(Node, ANodeThatObeyedANewerControllerIsRefused) {
   EXPECT_TRUE(core.Closed(core.session["gpu1"]));
 }
 
+// As after a cut: what was written to an earlier connection comes behind what the next one brought.
+TEST_F(Node, WhoseEarlierHelloComesLateKeepsWhatItWasGivenSince) {
+  from_node::Hello hello;
+  hello.machine.install_id = "install-gpu1";
+  hello.boot_id = core.boot["gpu1"];
+  hello.inventory = MakeInventory("gpu1", 1);
+  hello.instance = "life-1";
+  hello.boot = BootMs(2'000);
+  const auto attach = [&](std::uint64_t session) {
+    core.session["gpu1"] = SessionId{session};
+    core.Post(event::NodeAttached{SessionId{session}, NodeId{"gpu1"}, hello, "", {}});
+    return !core.Closed(SessionId{session});
+  };
+  ASSERT_TRUE(attach(902));
+  const Key key = core.Run(core.Submitted(GpuJob(1, 1)));
+  hello.boot = BootMs(1'999);
+  EXPECT_FALSE(attach(901));
+  EXPECT_EQ(core.Phase(key), AttemptPhase::kRunning);
+  EXPECT_EQ(core.state.live.nodes.at(NodeId{"gpu1"}).session, SessionId{902});
+  hello.boot = BootMs(1'000);
+  hello.instance = "life-2";  // its agent was started again
+  core.Post(event::NodeDetached{SessionId{902}, NodeId{"gpu1"}, "ended"});
+  EXPECT_TRUE(attach(903));
+}
+
 TEST_F(Node, ThatSawALaterRevisionThanTheStoreHasIsRefused) {
   from_node::Hello hello;
   hello.seen = {core.state.cluster.incarnation, core.state.cluster.epoch, 71};

@@ -236,6 +236,28 @@ TEST_F(Restart, FromAStoreThatMayHaveGoneBackStartsNothingAgain) {
   EXPECT_FALSE(same.jobs.at(waiting).held);
 }
 
+TEST_F(Restart, WhatARestoreHoldsIsNotReleasedBesideANodeThatSaidNothingSince) {
+  JobRecord job = core.state.jobs.at(core.Submitted(GpuJob(2, 1)));
+  job.held = true;
+  job.held_by = "restore";
+  core.Keep(job);
+  core.Restart();
+  const auto change = [&](JobAction action) {
+    JobChange wanted;
+    wanted.action = action;
+    core.Post(event::Change{RequestId{9'001}, {core.user, false}, {job.id}, wanted});
+    return core.Answer<reply::Changed>(RequestId{9'001})->results.front();
+  };
+  core.Pass(Millis{60'000});
+  const auto refused = change(JobAction::kRelease);
+  ASSERT_TRUE(refused.error);
+  EXPECT_NE(refused.error->hint.find("launch node fence gpu"), std::string::npos);
+  EXPECT_TRUE(core.state.jobs.at(job.id).held);
+  for (const auto& [node, record] : std::map(core.state.nodes)) core.Attach(node.value, 1);
+  EXPECT_FALSE(change(JobAction::kRelease).error);
+  EXPECT_FALSE(core.state.jobs.at(job.id).held);
+}
+
 TEST_F(Restart, FromAStoreThatMayHaveGoneBackDoesNotGoOnWithAStart) {
   const Key key{core.Submitted(GpuJob(2, 1)), Attempt{1}};
   ASSERT_EQ(core.Phase(key), AttemptPhase::kPreparing);
