@@ -298,6 +298,18 @@ std::string NameFrom(std::string_view text) {
   return name.empty() ? "job" : name;
 }
 
+namespace {
+
+// "batch.global, batch.micro"
+std::string NamesWithin(const std::string& block) {
+  std::string names;
+  for (const std::string& name : JobFieldNames(block))
+    names.append(names.empty() ? "" : ", ").append(block).append(".").append(name);
+  return names;
+}
+
+}  // namespace
+
 Result<JobOverride> ParseOverride(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0)
@@ -309,8 +321,7 @@ Result<JobOverride> ParseOverride(std::string_view text) {
     change.field = ShortFormOf(change.field);
   if (FindJobField(change.field) == nullptr && IsJobBlock(change.field))
     return Fail(ErrorCode::kInvalidArgument, "`" + change.field + "` has fields of its own",
-                "name one of them, such as " + change.field + "." +
-                    JobFieldNames(change.field).front() + "; docs/job-file.md lists them");
+                "name one of them: " + NamesWithin(change.field));
   if (FindJobField(change.field) == nullptr) {
     const std::size_t dot = change.field.find('.');
     const std::string block = dot == std::string::npos ? "" : change.field.substr(0, dot);

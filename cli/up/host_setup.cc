@@ -181,8 +181,8 @@ Result<Started> StartAgent(Remote& remote, const HostFacts& facts, const std::st
 namespace {
 
 // Ranks outlive their agent, and a controller that is gone cannot be asked for them. A supervisor
-// that just saw its rank end gets some time. One in another mount namespace may show the same path
-// and be another file.
+// that just saw its rank end gets some time. One in another mount namespace may show such a path
+// and be another file, or one that is not here.
 constexpr const char* kSupervisors =
     "real=$(readlink -f \"$1\")\n"
     "look() {\n"
@@ -191,7 +191,8 @@ constexpr const char* kSupervisors =
     "    [ -O \"$process\" ] || [ \"$(id -u)\" = 0 ] || continue\n"
     "    exe=$(readlink \"$process/exe\")\n"
     "    case $exe in \"\" | \"$real\"/*) ;; *) continue ;; esac\n"
-    "    [ -e \"$exe\" ] && ! [ \"$process/exe\" -ef \"$exe\" ] && continue\n"
+    "    case $exe in \"\" | *\" (deleted)\") ;; *) [ \"$process/exe\" -ef \"$exe\" ] || continue "
+    ";; esac\n"
     "    echo \"${process#/proc/}\"\n"
     "  done\n"
     "}\n"

@@ -33,7 +33,7 @@ def test_a_full_disk_behind_stdout_is_a_failure(cluster, words):
 
 def test_a_full_disk_keeps_another_failure(cluster):
     cluster.write("job.yaml", "name: x\nnodes: 900\nrun: a\n")
-    assert "cannot write the output" in shell(cluster, f"launch plan job.yaml --inventory {CPU} > /dev/full", 3)
+    assert "cannot write the output" in shell(cluster, f"launch plan job.yaml --inventory {CPU} -o json > /dev/full", 3)
 
 
 def test_a_job_whose_number_could_not_be_printed_is_named(cluster):
@@ -115,7 +115,7 @@ def test_one_unknown_name_stops_nothing_else(cluster):
     assert said.pop(99) and set(said) == {int(j) for j in jobs} and not any(said.values()), said
     assert [cluster.status(j)["state"] for j in jobs] == ["CANCELLED"] * 2
     text = cluster.launch("status", jobs[0]).stdout
-    assert text.count("cancelled by") == 1, text
+    assert not re.search(r"^cancelled by", text, re.MULTILINE), text
     assert cluster.launch("why", jobs[0]).stdout.startswith(f"job {jobs[0]} was cancelled by "), "and exit 0"
     node = cluster.node_names()[0]
     cluster.launch("drain", node, "--reason", "test")
