@@ -101,8 +101,8 @@ TEST(DeepspeedConfig, TakesAutoAsNotWritten) {
 
 TEST(DeepspeedConfig, RefusesWhatDeepspeedWouldTripOver) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "not JSON"},
-      {"{\"a\": ", "not JSON"},
+      {"", "neither JSON nor Hjson"},
+      {"{\"a\": ", "neither JSON nor Hjson"},
       {"[1]", "not a JSON object"},
       {R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})", "both true"},
       {R"({"zero_optimization": {"stage": 4}})", "zero_optimization.stage"},
