@@ -2,7 +2,6 @@
 
 #include "cli/json_inventory.h"
 #include "cli/json_views.h"
-#include "cli/node_text.h"
 
 namespace launch {
 namespace {
@@ -73,7 +72,7 @@ OrderedJson JsonOf(const NodeView& node) {
       {"state", node.state},
       {"reason", node.reason},
       {"schedulable", node.schedulable},
-      {"drained", IsDrained(node)},
+      {"drained", node.drained},
       {"account", node.account ? OrderedJson(node.account->value) : OrderedJson(nullptr)},
       {"simulated", inventory.simulated},
       {"device_type", Word(ToString(has_gpu ? inventory.gpus[0].device_class : DeviceClass::kCpu))},

@@ -153,15 +153,8 @@ std::string LimitsText(const Limits& limits) {
 
 }  // namespace
 
-// The controller has one state for a node, and begins its reason with the drain (controller/core/
-// views.cc).
-bool IsDrained(const NodeView& view) {
-  return view.state == "drain" || view.reason == "drained" || view.reason.starts_with("drained:") ||
-         view.reason.starts_with("drained;");
-}
-
 std::string ShownState(const NodeView& view) {
-  return view.state + (view.state != "drain" && IsDrained(view) ? "+drain" : "");
+  return view.state + (view.state != "drain" && view.drained ? "+drain" : "");
 }
 
 std::string NodeText(const NodeView& view) {

@@ -7,9 +7,6 @@
 
 namespace launch {
 
-// Also of one that is silent or fenced and was drained by somebody as well.
-bool IsDrained(const NodeView& node);
-
 // Its state in one word; "silent+drain" of one that takes no jobs either when it is back.
 std::string ShownState(const NodeView& node);
 

@@ -8,7 +8,6 @@
 #include "cli/app.h"
 #include "cli/contexts.h"
 #include "cli/leave_note.h"
-#include "cli/node_text.h"
 #include "cli/slurm_cluster.h"
 #include "cli/up/bring_up.h"
 #include "cli/up/cluster_file.h"
@@ -66,7 +65,7 @@ Result<std::set<std::string>> DrainIdle(Client& client, const HostSet& set) {
   std::set<std::string> fresh;
   LAUNCH_ASSIGN_OR_RETURN(const std::vector<NodeView> before, client.Nodes());
   for (const NodeView& node : before)
-    if (!IsDrained(node)) fresh.insert(node.inventory.node.value);
+    if (!node.drained) fresh.insert(node.inventory.node.value);
   for (const up::Host& host : set.hosts) {
     if (auto drained = client.Drain({NodeId{host.name}, false, "to be removed"});
         !drained && drained.error().code != ErrorCode::kNotFound)

@@ -128,8 +128,9 @@ struct JobView {
 
 struct NodeView {
   NodeInventory inventory;
-  std::string state;   // idle | mix | alloc | drain | silent | fenced | unknown
-  std::string reason;  // of drain or silence
+  std::string state;     // idle | mix | alloc | drain | silent | fenced | unknown
+  bool drained = false;  // by an operator, also while `state` is silent or fenced
+  std::string reason;    // of drain or silence
   NodeHealth health;
   bool schedulable = false;
   std::vector<GpuUuid> free_gpus;

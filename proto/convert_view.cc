@@ -198,6 +198,7 @@ pb::NodeView ToProto(const NodeView& v) {
   pb::NodeView m;
   *m.mutable_inventory() = ToProto(v.inventory);
   m.set_state(Utf8(v.state));
+  m.set_drained(v.drained);
   m.set_reason(Utf8(v.reason));
   *m.mutable_health() = ToProto(v.health);
   m.set_schedulable(v.schedulable);
@@ -215,6 +216,7 @@ Result<NodeView> FromProto(const pb::NodeView& m) {
   NodeView v;
   v.inventory = e.Value("inventory", m.inventory());
   v.state = e.MaybeWord("state", m.state());
+  v.drained = m.drained() || v.state == "drain";  // a controller of before says the state only
   v.reason = e.Text("reason", m.reason());
   v.health = e.Value("health", m.health());
   v.schedulable = m.schedulable();

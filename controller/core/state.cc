@@ -114,6 +114,11 @@ std::string WhyHeld(const State& state, const GpuRecord& gpu) {
       gpu.why, gpu.uuid.value);
 }
 
+std::string WhyDrained(const NodeRecord& node) {
+  if (!node.drained) return {};
+  return node.drain_reason.empty() ? "drained" : "drained: " + node.drain_reason;
+}
+
 std::string WhyUnschedulable(const State& state, const NodeId& node) {
   const auto live = state.live.nodes.find(node);
   if (live == state.live.nodes.end()) return "silent";
@@ -126,10 +131,8 @@ std::string WhyUnschedulable(const State& state, const NodeId& node) {
   }
   if (live->second.turned_away) return "turns jobs away: " + live->second.turned_away->why;
   const auto record = state.nodes.find(node);
-  if (record != state.nodes.end() && record->second.drained && !Planted(Bug::kDrainedOffer)) {
-    return record->second.drain_reason.empty() ? "drained"
-                                               : "drained: " + record->second.drain_reason;
-  }
+  if (record != state.nodes.end() && record->second.drained && !Planted(Bug::kDrainedOffer))
+    return WhyDrained(record->second);
   const auto inventory = state.inventories.find(node);
   if (inventory == state.inventories.end()) return "no inventory";
   for (const GpuDevice& gpu : inventory->second->gpus) {

@@ -312,6 +312,8 @@ bool IsSchedulable(const State& state, const NodeId& node);
 // Whether what the node says of a GPU counts: an allocation there has it, or the node's inventory
 // does and no other has a better claim (the GPU is another's, or a live node reported it earlier).
 bool MaySpeakFor(const State& state, const NodeId& node, const GpuUuid& gpu);
+// "drained: bad fan"; empty when it is not drained.
+std::string WhyDrained(const NodeRecord& node);
 // Why the node is not schedulable, in a few words; empty when it is.
 std::string WhyUnschedulable(const State& state, const NodeId& node);
 // Whether what the record tells of, if it lived, would be among what the node's agent says. One

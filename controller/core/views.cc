@@ -34,12 +34,6 @@ std::string SilentWords(BootTime since, BootTime now) {
   return "silent for " + FormatDurationShort(std::max(Millis{0}, now - since));
 }
 
-// "drained: bad fan"; empty: it is not.
-std::string WhyDrained(const NodeRecord& node) {
-  if (!node.drained) return {};
-  return node.drain_reason.empty() ? "drained" : "drained: " + node.drain_reason;
-}
-
 // "; gpu1 is silent for 2m10s", of the first three.
 std::string SilentNodes(const State& state, const std::vector<NodeId>& nodes, BootTime now) {
   std::string text;
@@ -373,6 +367,7 @@ NodeView ViewNode(const State& state, const NodeId& node, const Now& now) {
   view.health = HealthOf(view.inventory);
   const NodeRecord& record = state.nodes.at(node);
   view.account = record.account;
+  view.drained = record.drained;
   view.reason = WhyUnschedulable(state, node);
   view.schedulable = view.reason.empty();
   const effect::NodeOffer offer = MakeOffer(state, node);

@@ -192,16 +192,19 @@ TEST(Render, NodesShowCapabilityTorchAndHealth) {
 TEST(Render, ASilentNodeThatIsDrainedShowsBoth) {
   NodeView node = Gpu();
   node.state = "silent";
+  node.drained = true;
   node.reason = "drained: bad fan; silent for 24s: no beat";
   for (const std::string& text : {FormatTable(NodesTable({node}, Pipe()), 0), NodeText(node)})
     EXPECT_NE(text.find("silent+drain"), std::string::npos) << text;
   const auto json = nlohmann::json::parse(NodesJson({node}))["nodes"][0];
   EXPECT_EQ(json["state"], "silent");
   EXPECT_EQ(json["drained"], true);
+  node.drained = false;
   node.reason = "silent for 24s: no beat";
   EXPECT_EQ(FormatTable(NodesTable({node}, Pipe()), 0).find("+drain"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(NodesJson({node}))["nodes"][0]["drained"], false);
   node.state = "drain";
+  node.drained = true;
   node.reason = "drained: bad fan";
   EXPECT_EQ(ShownState(node), "drain");
 }

@@ -33,11 +33,13 @@ TEST_F(Node, ThatIsSilentShowsThatItIsDrainedToo) {
   EXPECT_EQ(core.Node("gpu2").state, "silent");
   EXPECT_TRUE(core.Node("gpu2").reason.starts_with("drained: bad fan; silent for "))
       << core.Node("gpu2").reason;
+  EXPECT_TRUE(core.Node("gpu2").drained);
   core.Beat("gpu2");
   EXPECT_EQ(core.Node("gpu2").state, "drain");
   EXPECT_EQ(core.Node("gpu2").reason, "drained: bad fan");
   core.Post(event::Drain{RequestId{902}, {UserName{"op"}, true}, NodeId{"gpu2"}, true, ""});
   EXPECT_EQ(core.Node("gpu2").reason, "");
+  EXPECT_FALSE(core.Node("gpu2").drained);
 }
 
 TEST_F(Node, SilenceStopsPlacementAndNothingElse) {
