@@ -1,12 +1,9 @@
 // What the arrays of one user cost the controller's loop: the longest decision, which every other
 // call waits for, beside one look for a place among the same nodes. One line of JSON.
 //   queue-bench [nodes [elements that nothing can run [elements that all start]]]
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <deque>
 #include <set>
 #include <string>
@@ -17,6 +14,7 @@
 #include "controller/core/decide.h"
 #include "controller/core/offers.h"
 #include "planner/planner.h"
+#include "tests/bench/own_usage.h"
 #include "tests/fakes/canned_plan.h"
 
 namespace launch::controller {
@@ -24,19 +22,8 @@ namespace {
 
 constexpr int kGpus = 8;  // of each node
 
-// Processor time: on a busy machine the wall says more of the others.
-
-double CpuSeconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-double PeakMib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
+using bench::CpuSeconds;
+using bench::PeakMib;
 
 NodeInventory Inventory(int number) {
   NodeInventory inventory;

@@ -1,14 +1,11 @@
 // Speed and memory of the log scanner on a gigabyte of each kind of log, beside what the machine
 // needs to look for the ends of the lines (memchr, as `wc -l` does). One core, one line of JSON.
 //   scan-bench [bytes of each log]
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <functional>
 #include <random>
 #include <string>
@@ -18,23 +15,15 @@
 
 #include "diagnosis/log_scanner.h"
 #include "diagnosis/verdict.h"
+#include "tests/bench/own_usage.h"
 
 namespace launch {
 namespace {
 
 constexpr std::size_t kBlock = 4 << 20;
 
-double CpuSeconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-double PeakMib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
+using bench::CpuSeconds;
+using bench::PeakMib;
 
 std::string Repeated(const std::function<std::string(std::mt19937&)>& line) {
   std::mt19937 random(7);
