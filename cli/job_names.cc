@@ -40,10 +40,7 @@ bool IsUnknown(const Error& error) {
   return error.code == ErrorCode::kNotFound || error.code == ErrorCode::kPermissionDenied;
 }
 
-}  // namespace
-
-Result<std::vector<JobId>> JobsNamed(Client& client, const std::string& text) {
-  LAUNCH_ASSIGN_OR_RETURN(const JobName name, ParseJobName(text));
+Result<std::vector<JobId>> JobsOf(Client& client, const JobName& name) {
   if (name.index) return Elements(client, name.job, name.index);
   const Result<JobView> view = client.Job(name.job);
   if (view) return std::vector<JobId>{name.job};
@@ -54,12 +51,23 @@ Result<std::vector<JobId>> JobsNamed(Client& client, const std::string& text) {
   return elements;
 }
 
+void AddNew(const std::vector<JobId>& some, std::vector<JobId>& jobs) {
+  for (const JobId job : some)
+    if (std::ranges::find(jobs, job) == jobs.end()) jobs.push_back(job);
+}
+
+}  // namespace
+
+Result<std::vector<JobId>> JobsNamed(Client& client, const std::string& name) {
+  LAUNCH_ASSIGN_OR_RETURN(const JobName parsed, ParseJobName(name));
+  return JobsOf(client, parsed);
+}
+
 Result<std::vector<JobId>> JobsNamed(Client& client, const std::vector<std::string>& names) {
   std::vector<JobId> jobs;
   for (const std::string& name : names) {
     LAUNCH_ASSIGN_OR_RETURN(const std::vector<JobId> some, JobsNamed(client, name));
-    for (const JobId job : some)
-      if (std::find(jobs.begin(), jobs.end(), job) == jobs.end()) jobs.push_back(job);
+    AddNew(some, jobs);
   }
   return jobs;
 }
@@ -71,15 +79,13 @@ Result<FoundJobs> FindJobs(Client& client, const std::vector<std::string>& names
     parsed.push_back(one);
   }
   FoundJobs found;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const Result<std::vector<JobId>> some = JobsNamed(client, names[i]);
+  for (const JobName& name : parsed) {
+    const Result<std::vector<JobId>> some = JobsOf(client, name);
     if (!some && (names.size() == 1 || !IsUnknown(some.error()))) return Unexpected(some.error());
-    if (!some) {
-      found.missing.push_back({parsed[i].job, some.error()});
-      continue;
-    }
-    for (const JobId job : *some)
-      if (std::ranges::find(found.jobs, job) == found.jobs.end()) found.jobs.push_back(job);
+    if (some)
+      AddNew(*some, found.jobs);
+    else
+      found.missing.push_back({name.job, some.error()});
   }
   return found;
 }

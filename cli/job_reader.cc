@@ -281,6 +281,14 @@ Result<void> CheckNoOperators(const std::vector<std::string>& words) {
               "-- bash -c " + ShellQuote(text));
 }
 
+// "batch.global, batch.micro"
+std::string NamesWithin(const std::string& block) {
+  std::string names;
+  for (const std::string& name : JobFieldNames(block))
+    names.append(names.empty() ? "" : ", ").append(block).append(".").append(name);
+  return names;
+}
+
 }  // namespace
 
 std::string NameFrom(std::string_view text) {
@@ -297,18 +305,6 @@ std::string NameFrom(std::string_view text) {
   while (!name.empty() && name.back() == '-') name.pop_back();
   return name.empty() ? "job" : name;
 }
-
-namespace {
-
-// "batch.global, batch.micro"
-std::string NamesWithin(const std::string& block) {
-  std::string names;
-  for (const std::string& name : JobFieldNames(block))
-    names.append(names.empty() ? "" : ", ").append(block).append(".").append(name);
-  return names;
-}
-
-}  // namespace
 
 Result<JobOverride> ParseOverride(std::string_view text) {
   const std::size_t equals = text.find('=');

@@ -42,7 +42,7 @@ std::vector<std::string> VerbNames(const CLI::App& above) {
 // "launch run -- python train.py": the words as they were typed, with `--` in front of word `at`.
 std::string WithDashes(const Words& words, std::size_t at) {
   const auto begin = words.begin() + static_cast<std::ptrdiff_t>(at);
-  return JoinWords(Words{"launch"}) + " " + JoinWords(Words(words.begin(), begin)) + " -- " +
+  return "launch " + JoinWords(Words(words.begin(), begin)) + " -- " +
          JoinWords(Words(begin, words.end()));
 }
 
