@@ -388,6 +388,7 @@ void World::RankCommitted(const RankRecord& rank) {
     const bool by_fence = fenced && (WasGivenBeforeFence(process) || IsFenced(process));
     const bool by_release = went_back_ && !process.given_back.empty();
     const bool excused = by_fence || by_release || process.unguarded || IsAskedToEnd(process);
+    if (by_fence && unknown) fenced_.insert({process.node, process.key});
     if (!process.ended && unknown && excused) {
       process.excused = true;
     } else if (!process.ended) {

@@ -16,6 +16,7 @@ from kit.controls import Controls
 from kit.machine import must, run
 
 CANNOT_START = 3  # ends of a program before any fault: it is not made to run here
+SLOWEST_EXIT = 2.0  # seconds, of a program that has met its end
 DISK = "160m"  # of each tmpfs: above what our programs keep in reserve
 
 
@@ -31,6 +32,7 @@ class Program:
         self.starts = []          # boot time in ms
         self.excused = False      # its next death is of our making
         self.full = False         # its disk
+        self.room_since = 0.0     # when its disk was last given room again
         self.failed_before = 0    # injected errors of its disk, up to its last death
         self.restart_at = 0.0
         self.deaths = []          # (exit code or -signal, whether we asked for it)
@@ -44,6 +46,15 @@ class Program:
         self.starts.append(boot_ms())
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(list(map(str, self.argv)), env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def make_room(self):
+        (self.disk / "filler").unlink(missing_ok=True)
+        if self.full:
+            self.full, self.room_since = False, time.monotonic()
+
+    def had_full_disk(self, code):
+        """Whether it can have ended for its full disk: who met it may be on his way out when there is room again."""
+        return self.full or (code > 0 and time.monotonic() < self.room_since + SLOWEST_EXIT)
 
     @property
     def pid(self):
@@ -188,7 +199,7 @@ class Cluster:
         if code is None:
             return
         failed = program.controls["syncs_failed"] + program.controls["writes_failed"]
-        program.deaths.append((code, program.excused or program.full or failed > program.failed_before))
+        program.deaths.append((code, program.excused or program.had_full_disk(code) or failed > program.failed_before))
         program.failed_before = failed
         program.process = None
         program.restart_at = time.monotonic() + self.rng.uniform(0.1, 1.5)
@@ -307,8 +318,7 @@ class Cluster:
     def heal(self):
         for program in self.programs.values():
             program.controls.heal()
-            (program.disk / "filler").unlink(missing_ok=True)
-            program.full = False
+            program.make_room()
             program.signal(signal.SIGCONT)
         for pid, _ in self.processes():
             try:

@@ -287,10 +287,7 @@ class Injector:
                         raise
                     size //= 2
 
-        def end():
-            filler.unlink(missing_ok=True)
-            program.full = False
-        return end
+        return program.make_room
 
     def crash_point(self, part, step):
         """Ends at the nth pass of the named point in its next life; points of the shim reach the shims it starts."""
