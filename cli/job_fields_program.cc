@@ -7,12 +7,25 @@
 namespace launch {
 namespace {
 
+// Determined's `entrypoint: [python, train.py]`, and the same behind any key, is one command in
+// words, not a list of commands: as a line of its own such a program would wait for its input.
+bool IsOneCommand(const std::vector<std::string>& items) {
+  constexpr std::array<std::string_view, 5> kTakeAProgram = {"torchrun", "deepspeed", "accelerate",
+                                                             "bash", "sh"};
+  if (items.size() < 2) return false;
+  const std::string& first = items.front();
+  const std::string_view name = std::string_view(first).substr(first.rfind('/') + 1);
+  return name == "python" || name.starts_with("python3")
+             ? name.find(' ') == std::string_view::npos
+             : std::ranges::find(kTakeAProgram, name) != kTakeAProgram.end();
+}
+
 // Text as a block, or a list of lines (dstack's `commands`).
 Result<std::string> ShellText(const FieldValue& value) {
   LAUNCH_ASSIGN_OR_RETURN(std::vector<std::string> lines, value.Texts());
   std::string text;
-  // Determined's `entrypoint: [python, train.py]` is one command in words, not a list of commands.
-  if (value.written() == "entrypoint" && value.node().kind == YamlNode::Kind::kList)
+  const bool in_words = value.written() == "entrypoint" || IsOneCommand(lines);
+  if (in_words && value.node().kind == YamlNode::Kind::kList)
     text = JoinWords(lines);
   else
     for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;

@@ -27,7 +27,9 @@ struct JobName {
 
 Result<JobName> ParseJobName(const std::string& name) {
   const std::size_t line = name.find('_');
-  LAUNCH_ASSIGN_OR_RETURN(const JobId job, ParseJobId(name.substr(0, line)));
+  // `paper_r64` is quoted whole: it is the name of a job, and no element of an array `paper`.
+  const std::string id = name.substr(0, line);
+  LAUNCH_ASSIGN_OR_RETURN(const JobId job, ParseJobId(ParseInt(id) ? id : name));
   if (line == std::string::npos) return JobName{job, std::nullopt};
   const auto index = ParseInt(name.substr(line + 1));
   if (!index || *index < 0 || *index > kMaxIndex)

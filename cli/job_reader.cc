@@ -262,10 +262,13 @@ Result<void> CheckNotOneWord(const std::vector<std::string>& words, const std::s
   if (words.size() != 1 || words[0].find_first_of(" \t\n") == std::string::npos) return {};
   std::error_code unreadable;
   if (std::filesystem::exists(std::filesystem::path(cwd) / words[0], unreadable)) return {};
-  return Fail(
-      ErrorCode::kInvalidArgument, "the command is one word with blanks: " + Quoted(words[0]),
-      "leave the quotes out: -- " + words[0] +
-          "; a text with `&&`, `;` or `$` needs a shell: -- bash -c " + ShellQuote(words[0]));
+  // Without its quotes the shell of the user would run what stands behind an operator.
+  const bool is_text = words[0].find_first_of("&|;<>$`(\n") != std::string::npos;
+  const std::string by_shell = "-- bash -c " + ShellQuote(words[0]);
+  return Fail(ErrorCode::kInvalidArgument,
+              "the command is one word with blanks: " + Quoted(words[0]),
+              is_text ? "a text with operators or variables needs a shell: " + by_shell
+                      : "leave the quotes out: -- " + words[0]);
 }
 
 // `-- cd sub '&&' python train.py`: the words are those of one program, and `cd` is none of them.

@@ -50,7 +50,7 @@ constexpr VerbLine kCluster[] = {
     {"upgrade", "Install this release on a cluster that `launch up` made"},
     {"down", ""},
     {"dev", "The embedded cluster of this machine: up, status, down"},
-    {"context", "Clusters this machine knows: list, use, rename, forget"},
+    {"context", "Clusters this machine knows; use, rename, forget"},
     {"login", ""},
     {"token", "Join tokens for users and nodes: create, list, revoke"},
     {"server", "The controller's store: check, backup, restore"},

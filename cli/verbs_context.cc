@@ -50,7 +50,10 @@ Result<int> ListContexts(const App& app) {
                           row.known ? row.address.value_or("-") : "its controller never answered",
                           row.user.value_or("-")});
   }
-  if (!table.rows.empty() || app.WantsCells()) LAUNCH_RETURN_IF_ERROR(app.OutTable(table));
+  if (table.rows.empty() && !app.WantsCells())
+    app.Out("no cluster is known here; `launch login` and `launch up` add one\n");
+  else
+    LAUNCH_RETURN_IF_ERROR(app.OutTable(table));
   return 0;
 }
 

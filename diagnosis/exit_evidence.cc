@@ -44,10 +44,10 @@ std::vector<std::string> Counters(const FailedRank& rank) {
                     FormatBytes(*seen.gpu_total) +
                     (seen.gpu_foreign ? ", " + FormatBytes(*seen.gpu_foreign) + " of others" : ""));
   }
-  if (seen.host_total && seen.host_available) {
-    const std::uint64_t free = std::min(*seen.host_available, *seen.host_total);
+  // What is free on the machine says nothing of an agent's share of it (`agents_on_host`).
+  if (seen.host_total && seen.host_available && *seen.host_available <= *seen.host_total) {
     lines.push_back("last sample: host memory " +
-                    Percent(*seen.host_total - free, *seen.host_total) + " of " +
+                    Percent(*seen.host_total - *seen.host_available, *seen.host_total) + " of " +
                     FormatBytes(*seen.host_total) + " in use");
   }
   for (const int xid : seen.xids) lines.push_back("NVML: Xid " + std::to_string(xid));

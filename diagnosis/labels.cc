@@ -155,8 +155,9 @@ constexpr LabelInfo kLabels[] = {
      "see whether every node started; nc -vz MASTER PORT from each; end what is left of an earlier "
      "run and use a fresh run id"},
     {"segfault", kSame, "The process crashed in native code (SIGSEGV)",
-     "run with PYTHONFAULTHANDLER=1 to see the Python line, and gdb on the core for the library; a "
-     "second crash at the same place is a bug of that library"},
+     "`Current thread` in the log is the Python line (launch sets PYTHONFAULTHANDLER=1), gdb on "
+     "the "
+     "core names the library; a second crash at the same place is a bug of that library"},
     {"shm_bus_error", kChange, "/dev/shm is too small for the data loader's workers",
      "df -h /dev/shm   # docker run --shm-size=16g, fewer workers, or "
      "torch.multiprocessing.set_sharing_strategy('file_system')"},

@@ -109,8 +109,11 @@ std::vector<Finding> Advice(const PlanInput& input, const LaunchLine& line, cons
         "memory_unknown", plan.device == DeviceClass::kCpu ? Severity::kNotice : Severity::kWarning,
         "memory prediction unavailable: whether the job fits is not known before "
         "it runs",
-        "describe the model (model: {config: PATH} or {params: 7B}), or let a few "
-        "steps measure it: launch plan --probe"));
+        plan.device == DeviceClass::kCuda
+            ? "describe the model (model: {config: PATH} or {params: 7B}), or let a few "
+              "steps measure it: launch plan --probe"
+            : "memory is predicted for CUDA devices only; let a few steps show what it takes: "
+              "launch plan --probe"));
   }
   if (auto slow = NetworkOf(layout, input.network).slow; slow && layout.nodes.size() > 1)
     advice.push_back(std::move(*slow));

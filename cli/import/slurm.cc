@@ -113,7 +113,12 @@ void Devices(const Options& options, JobFileDraft& draft) {
     draft.Set("gpus", "0");
     if (options.contains("exclusive"))
       draft.Note("exclusive without a number of GPUs: gpus is 0; write how many each node has");
+    return;
   }
+  if (options.contains("exclusive"))
+    draft.Note(
+        "exclusive is dropped: GPUs are the job's alone, what is left of its nodes serves "
+        "others; with all GPUs of a node nobody shares them");
 }
 
 // "4G", "4gb" as "4GiB", for Slurm looks at the first letter; a bare number of its is MiB.

@@ -118,7 +118,7 @@ void FillWhole(double gib, Plan& plan) {
 std::string RunText(const MeasuredRun& run, const MeasuredRun& asked) {
   const auto micro = run.probe ? std::optional(run.probe->micro) : run.micro;
   const double gib = run.probe ? run.probe->peak_bytes / kGiBytes : *run.peak_gib;
-  std::string text = micro ? "micro-batch " + std::to_string(*micro) : std::string("it");
+  std::string text = micro ? "micro-batch " + std::to_string(*micro) : std::string("the job");
   text += " on " + std::to_string(run.ranks) + (run.ranks == 1 ? " rank" : " ranks");
   if (!run.strategy.empty() && run.strategy != asked.strategy) text += " by " + run.strategy;
   text += " took " + FormatNumber(gib, "%.3g GiB") + " a rank";

@@ -17,12 +17,15 @@ std::vector<Finding> LauncherNotes(const LauncherArguments& arguments, LauncherK
       replaced.push_back(name);
     }
   }
+  const bool chooses_devices = std::ranges::any_of(
+      replaced, [](const std::string& flag) { return flag == "include" || flag == "gpu_ids"; });
   if (!replaced.empty()) {
     notes.push_back(MakeFinding(
         "launcher_flags_replaced", Severity::kWarning,
         Joined(replaced, ", ") + (replaced.size() == 1 ? " of the line is" : " of the line are") +
             " replaced by the values of the plan",
-        "leave them out: launch sets rank, address and port for every node"));
+        std::string("leave them out: launch sets rank, address and port for every node") +
+            (chooses_devices ? "; for particular devices write gpu_ids: [0, 1]" : "")));
   }
   if (!arguments.dropped.empty()) {
     notes.push_back(MakeFinding(

@@ -56,6 +56,21 @@ def refused(cluster, *words):
     return done.stderr, document
 
 
+@pytest.mark.parametrize("word, hint", [
+    ("python train.py", "leave the quotes out: -- python train.py"),
+    ("source v/bin/activate && python train.py",
+     "a text with operators or variables needs a shell: -- bash -c 'source v/bin/activate && python train.py'"),
+])
+def test_a_command_in_quotes_is_never_sent_to_the_shell_of_the_user(cluster, word, hint):
+    said, _ = refused(cluster, "submit", "--dry-run", "--", word)
+    assert said.endswith(f"hint: {hint}\n"), said
+
+
+def test_a_name_with_an_underscore_is_no_array(cluster):
+    said, _ = refused(cluster, "status", "paper_r64")
+    assert "`paper_r64` is not a job id" in said
+
+
 @pytest.mark.parametrize("words, extra, hint", [
     (["run", "python", "train.py"], "`train.py`", "put the command behind --: launch run -- python train.py"),
     (["submit", "-N", "2", "python", "train.py"], "`train.py`",

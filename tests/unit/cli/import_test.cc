@@ -133,6 +133,17 @@ TEST(ImportSlurm, ReadsTimesAndArraysAsSlurmMeansThem) {
   EXPECT_EQ(with("#SBATCH --gpus=16\n#SBATCH -N 2\n").total_gpus, 16);
 }
 
+TEST(ImportSlurm, ExclusiveIsNotDroppedWithoutAWord) {
+  for (const char* gpus : {"--gpus-per-node=4", "--gres=gpu:4", "--gpus=8"}) {
+    const auto imported =
+        ImportText(std::string("#!/bin/bash\n#SBATCH --exclusive\n#SBATCH -N 2\n#SBATCH ") + gpus +
+                       "\nsrun python t.py\n",
+                   "j.sh");
+    ASSERT_TRUE(imported) << FormatError(imported.error());
+    EXPECT_TRUE(Says(*imported, "exclusive is dropped")) << gpus;
+  }
+}
+
 TEST(ImportSlurm, RefusesWhatItCannotMean) {
   const auto error = [](const std::string& lines) {
     const auto imported = ImportText("#!/bin/bash\n" + lines + "python t.py\n", "j.sh");

@@ -66,6 +66,21 @@ TEST(JobMistakes, NumbersOfDevicesAreNoCounts) {
             std::string::npos);
 }
 
+TEST(JobMistakes, ACommandInWordsIsNoListOfCommands) {
+  const auto run = [](const std::string& list) {
+    const Result<ReadJob> job =
+        ReadJobText("name: a\nrun: " + list + "\n", "job.yaml", "/home/ana", {}, "/home/ana");
+    return job ? job->spec.run : job.error().message;
+  };
+  EXPECT_EQ(run("[python, train.py, --msg, two words]"), "python train.py --msg 'two words'");
+  EXPECT_EQ(run("[/opt/venv/bin/python3.11, -u, train.py]"),
+            "/opt/venv/bin/python3.11 -u train.py");
+  EXPECT_EQ(run("[torchrun, train.py]"), "torchrun train.py");
+  EXPECT_EQ(run("[pip install x, python train.py]"), "pip install x\npython train.py");
+  EXPECT_EQ(run("[python prepare.py, python train.py]"), "python prepare.py\npython train.py");
+  EXPECT_EQ(run("[./prepare, ./train]"), "./prepare\n./train");
+}
+
 TEST(JobMistakes, ASlurmScriptIsReadAsImportReadsIt) {
   std::string dir = (std::filesystem::temp_directory_path() / "job-XXXXXX").string();
   ASSERT_NE(::mkdtemp(dir.data()), nullptr);

@@ -187,6 +187,16 @@ TEST(Evidence, WithoutStepsGrowthIsToldInMinutes) {
   EXPECT_FALSE(verdict.numbers.contains("growth_per_step"));
 }
 
+TEST(Evidence, WhatIsFreeOnTheMachineSaysNothingOfAShareOfIt) {
+  FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{1})};
+  rank.seen.host_total = 12ULL << 30;
+  rank.seen.host_available = 20ULL << 30;
+  const Verdict verdict = JudgeRank(LogScanner(Table()).Finish(), rank, Table());
+  EXPECT_FALSE(HasLine(verdict, "host memory"));
+  rank.seen.host_available = 6ULL << 30;
+  EXPECT_TRUE(HasLine(JudgeRank(LogScanner(Table()).Finish(), rank, Table()), "host memory 50 %"));
+}
+
 TEST(Evidence, AGoodEndHasNoCounters) {
   FailedRank rank{.node = NodeId{"gpu1"}, .exit = Ended(Exited{0})};
   rank.seen.host_total = rank.seen.host_available = 1ULL << 30;

@@ -184,6 +184,17 @@ TEST(Plan, ReadsATorchrunLineForTwoNodes) {
   }
 }
 
+TEST(Plan, DevicesChosenInTheLineAreSentToTheFieldThatChoosesThem) {
+  for (const char* line :
+       {"deepspeed --include localhost:1 train.py", "accelerate launch --gpu_ids 1 train.py"}) {
+    const auto run = PlanOn(GpuJob(0, "", 1, line), {Node("a")});
+    ASSERT_TRUE(run) << ErrorOf(run);
+    const Finding* replaced = FindingOf(run->plan, "launcher_flags_replaced");
+    ASSERT_NE(replaced, nullptr) << line;
+    EXPECT_TRUE(Contains(replaced->remedy, "gpu_ids: [")) << replaced->remedy;
+  }
+}
+
 TEST(Plan, VariablesThatTheJobDoesNotSetAreSaid) {
   JobSpec job =
       GpuJob(0, "", 1, "python t.py --rank $RANK --data $DATA_DIR --cfg ${CONFIG} $LAUNCH_JOB_ID");
