@@ -66,11 +66,6 @@ def test_a_command_in_quotes_is_never_sent_to_the_shell_of_the_user(cluster, wor
     assert said.endswith(f"hint: {hint}\n"), said
 
 
-def test_a_name_with_an_underscore_is_no_array(cluster):
-    said, _ = refused(cluster, "status", "paper_r64")
-    assert "`paper_r64` is not a job id" in said
-
-
 @pytest.mark.parametrize("words, extra, hint", [
     (["run", "python", "train.py"], "`train.py`", "put the command behind --: launch run -- python train.py"),
     (["submit", "-N", "2", "python", "train.py"], "`train.py`",
@@ -124,6 +119,7 @@ def test_one_unknown_name_stops_nothing_else(cluster):
     assert {j["id"]: bool(j["error"]) for j in json.loads(done.stdout)["jobs"]}[99], done.stdout
     assert "99" in done.stderr
     assert "nothing" not in cluster.launch("cancel", jobs[0], "x9", code=2).stdout
+    assert "`paper_r64` is not a job id" in cluster.launch("cancel", "paper_r64", code=2).stderr, "no element of `paper`"
     assert cluster.status(jobs[0])["state"] != "CANCELLED", "a word that is no number may be a mistake in all of them"
     done = cluster.launch("cancel", jobs[0], 99, jobs[1], "-o", "json", code=2)
     said = {j["id"]: j["error"] for j in json.loads(done.stdout)["jobs"]}
