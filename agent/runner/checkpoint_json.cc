@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/python_json.h"
+
 namespace launch::agent {
 namespace {
 
@@ -141,13 +143,13 @@ std::optional<std::uint64_t> SafetensorsBytes(const std::string& header) {
 
 std::optional<std::int64_t> GlobalStepOf(const std::string& text) {
   StepWalker walker;
-  if (!nlohmann::json::sax_parse(text, &walker)) return std::nullopt;
+  if (!nlohmann::json::sax_parse(WithoutNan(text), &walker)) return std::nullopt;
   return walker.step();
 }
 
 std::optional<std::set<std::string>> ShardsOf(const std::string& text) {
   ShardWalker walker;
-  if (!nlohmann::json::sax_parse(text, &walker)) return std::nullopt;
+  if (!nlohmann::json::sax_parse(WithoutNan(text), &walker)) return std::nullopt;
   return walker.Take();
 }
 

@@ -1,5 +1,6 @@
 // What the JSON files of a checkpoint say, taken from them word by word: no tree is made of a text
-// that may be of any size and depth.
+// that may be of any size and depth. Those that Python writes may have NaN and Infinity for
+// numbers.
 #pragma once
 
 #include <cstdint>
