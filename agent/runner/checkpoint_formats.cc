@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/runner/checkpoint_deepspeed.h"
 #include "agent/runner/checkpoint_json.h"
 #include "agent/runner/checkpoint_loose.h"
 #include "agent/runner/checkpoint_names.h"
@@ -124,56 +125,6 @@ std::string WhyModelsBelowIncomplete(Search& search, const fs::path& directory) 
   return all;
 }
 
-// What `latest` names; empty = nothing.
-std::string TagOf(const fs::path& directory) {
-  std::istringstream words(ReadHead((directory / "latest").string(), 4096));
-  std::string tag;
-  words >> tag;
-  return tag.find("..") == std::string::npos ? tag : std::string();
-}
-
-// DeepSpeed's own, which names a directory; a link of that name, or a text that names a file, is
-// somebody else's.
-bool HasLatest(const fs::path& directory) {
-  std::error_code error;
-  return fs::is_regular_file(directory / "latest", error) && !IsTorchName(TagOf(directory));
-}
-
-// Every rank of `world` writes its part of the optimizer, some the model too. Without ZeRO the
-// optimizer stands beside the model in the same file.
-std::string WhyDeepSpeedIncomplete(Search& search, const fs::path& directory, int world) {
-  const std::string tag = TagOf(directory);
-  if (tag.empty()) return "`latest` names no tag";
-  std::vector<fs::path> models;
-  int optimizers = 0;
-  std::set<std::int64_t> data_ranks;
-  for (const fs::path& path : search.Entries(directory / tag)) {
-    const std::string name = path.filename().string();
-    const bool model = name.ends_with("_model_states.pt");
-    const bool optimizer = name.ends_with("_optim_states.pt");
-    if (!model && !optimizer) continue;
-    if (auto why = search.WhyTorch(path); !why.empty()) return tag + "/" + why;
-    if (model) models.push_back(path);
-    optimizers += optimizer ? 1 : 0;
-    const std::size_t rank = name.find("zero_pp_rank_");
-    if (optimizer && rank != std::string::npos) {
-      data_ranks.insert(std::strtoll(name.c_str() + rank + 13, nullptr, 10));
-    }
-  }
-  if (models.empty()) return tag + " has no model states";
-  if (optimizers == 0) {
-    const bool held = std::ranges::all_of(
-        models, [&search](const fs::path& path) { return search.HoldsOptimizer(path); });
-    return held ? std::string() : tag + " has no optimizer states";
-  }
-  const auto ranks = static_cast<std::int64_t>(data_ranks.size());
-  if (ranks == 0) return {};
-  if (*data_ranks.rbegin() + 1 != ranks) return tag + " lacks the optimizer states of a rank";
-  if (optimizers >= world) return {};
-  return tag + " has the optimizer states of " + std::to_string(optimizers) +
-         " ranks, the job has " + std::to_string(world);
-}
-
 bool IsSharded(Search& search, const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return false;
@@ -195,7 +146,7 @@ std::string WhyPartsIncomplete(Search& search, const fs::path& directory, int wo
       if (auto why = search.WhyTorch(path); !why.empty()) return why;
     }
   }
-  if (HasLatest(directory)) {
+  if (NamesTag(directory)) {
     if (auto why = WhyDeepSpeedIncomplete(search, directory, world); !why.empty()) return why;
     sharded = true;
   }
@@ -267,7 +218,7 @@ void ReadAccelerate(Search& search, const fs::path& directory, int world, Checkp
 
 void ReadDeepSpeed(Search& search, const fs::path& directory, int world, CheckpointFound& found) {
   found.format = "deepspeed";
-  if (!HasLatest(directory)) {
+  if (!NamesTag(directory)) {
     found.why = "no file `latest` beside it names it: the save did not finish";
     return;
   }
@@ -309,7 +260,7 @@ bool IsTagOfAccelerate(const std::string& tag) { return tag.starts_with("pytorch
 
 bool HoldsAccelerate(Search& search, const fs::path& directory) {
   return HasStart(search, directory, "random_states_") ||
-         (HasLatest(directory) && IsTagOfAccelerate(TagOf(directory)));
+         (NamesTag(directory) && IsTagOfAccelerate(TagOf(directory)));
 }
 
 // Where the random states, which come last, are not there yet: accelerate calls so what the trainer
@@ -331,15 +282,19 @@ bool HoldsHuggingFace(const fs::path& directory) {
           fs::exists(directory / "training_args.bin", error));
 }
 
-// By what is in it; by its name only where that says nothing yet. Empty = no checkpoint.
-std::string_view FormatOf(Search& search, const fs::path& directory, std::int64_t step) {
-  const std::string name = directory.filename().string();
-  const bool hf_name = name.starts_with("checkpoint-");
+// What the trainers of Hugging Face wrote, whatever they left to others to write there.
+std::string_view TrainerOf(Search& search, const fs::path& directory, std::int64_t step) {
+  const bool hf_name = directory.filename().string().starts_with("checkpoint-");
   const bool hf = (hf_name || step > 0) && HoldsHuggingFace(directory);
   // The scripts of diffusers save with accelerate into checkpoint-N.
   if (!(hf_name && hf) && HoldsAccelerate(search, directory)) return "accelerate";
-  if (hf) return "hf";
-  if (HasLatest(directory)) return "deepspeed";
+  return hf ? "hf" : "";
+}
+
+// By what is in a directory of no trainer; by its name only where that says nothing yet.
+std::string_view ContentOf(Search& search, const fs::path& directory, std::int64_t step) {
+  const std::string name = directory.filename().string();
+  const bool hf_name = name.starts_with("checkpoint-");
   if (HoldsDcp(search, directory)) return "dcp";
   if (HoldsMegatron(search, directory)) return "megatron";
   if (HoldsDcpBelow(search, directory, step)) return "dcp";
@@ -347,6 +302,48 @@ std::string_view FormatOf(Search& search, const fs::path& directory, std::int64_
   if (hf_name) return BeginsAccelerate(search, directory) ? "accelerate" : "hf";
   if (name.starts_with("checkpoint_")) return "accelerate";
   return step > 0 && HoldsWeights(search, directory) ? "torch" : "";
+}
+
+std::int64_t StepOf(const fs::path& directory) {
+  return StepNamedBy(directory.filename().string()).value;
+}
+
+// Whether there are checkpoints in `directory` that no tag of DeepSpeed is.
+bool HoldsOthers(Search& search, const fs::path& directory) {
+  if (HoldsDcp(search, directory)) return true;
+  return std::ranges::any_of(search.Entries(directory), [&search](const fs::path& path) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      return IsTorchName(path) && !IsState(path.filename().string());
+    }
+    if (fs::is_symlink(path, error)) return false;
+    return !TrainerOf(search, path, StepOf(path)).empty() ||
+           !ContentOf(search, path, StepOf(path)).empty() || LatestOf(search, path) == Latest::kTag;
+  });
+}
+
+// Whether `directory` is DeepSpeed's. Where the tag that `latest` names is lost, no older one in
+// its place is taken: `latest` is what its trainer reads.
+bool IsOfDeepSpeed(Search& search, const fs::path& directory) {
+  switch (LatestOf(search, directory)) {
+    case Latest::kTag:
+    case Latest::kLostTag:
+      return true;
+    case Latest::kLost:
+      return !TrainerOf(search, directory, StepOf(directory)).empty() ||
+             !HoldsOthers(search, directory);
+    case Latest::kNone:
+    case Latest::kOther:
+      break;
+  }
+  return false;
+}
+
+// Empty = no checkpoint.
+std::string_view FormatOf(Search& search, const fs::path& directory, std::int64_t step) {
+  if (const auto trainer = TrainerOf(search, directory, step); !trainer.empty()) return trainer;
+  if (IsOfDeepSpeed(search, directory)) return "deepspeed";
+  return ContentOf(search, directory, step);
 }
 
 // Whether `directory` is what the user calls checkpoint.format `asked`: one of DeepSpeed may be
@@ -358,7 +355,7 @@ bool IsAskedFor(Search& search, const fs::path& directory, std::string_view aske
   };
   if (asked.empty() || asked == format) return true;
   if (asked == "deepspeed") {
-    return HasLatest(directory) || HasEntry(search, directory, "_model_states.pt");
+    return NamesTag(directory) || HasEntry(search, directory, "_model_states.pt");
   }
   if (asked == "dcp") {
     return HoldsDcp(search, directory) ||
@@ -480,9 +477,9 @@ CheckpointFound Unfinished(CheckpointFound found) {
 
 // Whether `path` is one checkpoint, and not where they lie.
 bool IsOneCheckpoint(Search& search, const fs::path& path, const CheckpointRules& rules) {
-  const bool holds =
-      rules.marker.empty() && (HasLatest(path) || HasEntry(search, path, ".distcp") ||
-                               HasStart(search, path, "random_states_"));
+  if (!rules.marker.empty()) return false;
+  const bool holds = (rules.format != "dcp" && IsOfDeepSpeed(search, path)) ||
+                     HasEntry(search, path, ".distcp") || HasStart(search, path, "random_states_");
   return holds && (rules.format.empty() || IsAskedFor(search, path, rules.format, ""));
 }
 

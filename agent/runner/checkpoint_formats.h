@@ -10,7 +10,8 @@
 //   megatron   iter_N/mp_rank_*/    the files of every rank of the model that others have;
 //                                   latest_checkpointed_iteration.txt names N or a later one
 //   deepspeed  `latest`             the tag's model states and the optimizer states of every rank,
-//                                   or in the model states where these say so (no ZeRO)
+//                                   or in the model states where these say so (no ZeRO); a
+//                                   `latest` that names something else is somebody else's
 //   accelerate checkpoint_N/        as hf, and random_states_R.pkl of every rank, as far as older
 //                                   ones tell how many there were
 //   marker     any directory        the file that the user named

@@ -35,5 +35,76 @@ TEST_F(CheckpointTest, AnIndexOfShardsMayHoldWhatOnlyPythonReads) {
   EXPECT_TRUE(Find()[0].complete) << Find()[0].why;
 }
 
+// Scripts keep the name of their newest checkpoint in such a text too.
+TEST_F(CheckpointTest, ATextThatNamesADirectoryOfAnotherFormatIsNotDeepSpeeds) {
+  WriteDcp("step_50");
+  WriteDcp("step_100");
+  for (const std::string tag : {"step_100", "step_100\n", "step_150", "", "../step_100"}) {
+    Write("latest", tag);
+    for (const char* const format : {"auto", "dcp"}) {
+      const auto found = FindOf(format);
+      ASSERT_EQ(found.size(), 2u) << tag << format;
+      EXPECT_EQ(NewestComplete(found)->path, dir_ + "/step_100") << tag << format;
+    }
+  }
+  fs::create_directories(dir_ + "/step_150");  // made, and not written into yet
+  Write("latest", "step_150");
+  EXPECT_EQ(NewestComplete(Find())->step, 100);
+}
+
+TEST_F(CheckpointTest, ATextThatNamesAFileWithoutItsEndIsNotDeepSpeeds) {
+  Write("ckpt_100.pt", Zip("m"));
+  Write("latest", "ckpt_100");
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/ckpt_100.pt");
+  EXPECT_EQ(NewestComplete(FindOf("torch"))->step, 100);
+  fs::remove(dir_ + "/ckpt_100.pt");
+  WriteHf(40);
+  Write("latest", "checkpoint-40");
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/checkpoint-40");
+  fs::rename(dir_ + "/checkpoint-40", dir_ + "/run");
+  WriteDeepSpeed("run", "global_step70");
+  Write("latest", "run");  // of which this is one
+  for (const char* const format : {"auto", "deepspeed"}) {
+    ASSERT_NE(NewestComplete(FindOf(format)), nullptr) << format;
+    EXPECT_EQ(NewestComplete(FindOf(format))->path, dir_ + "/run") << format;
+  }
+}
+
+TEST_F(CheckpointTest, NoOlderTagIsTakenForTheOneThatDeepSpeedsLatestNames) {
+  WriteDeepSpeed(".", "global_step10");
+  Write("latest", "global_step20");
+  const auto expect_none = [&](const char* what) {
+    for (const char* const format : {"auto", "deepspeed", "torch", "dcp"}) {
+      EXPECT_EQ(NewestComplete(FindOf(format)), nullptr) << what << format;
+    }
+    ASSERT_EQ(Find().size(), 1u) << what;
+    EXPECT_EQ(Find()[0].why, "global_step20 has no model states") << what;
+  };
+  expect_none("never written");
+  fs::create_directories(dir_ + "/global_step20");
+  expect_none("made");
+  Write("global_step20/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", Zip("o"));
+  expect_none("without its model");
+  fs::remove_all(dir_ + "/global_step20");
+  fs::remove_all(dir_ + "/global_step10");
+  EXPECT_EQ(Find().at(0).format, "deepspeed") << "there is nothing else";
+  // What its script made of a checkpoint is no state to go on from.
+  Write("zero_to_fp32.py", "#!");
+  Write("pytorch_model.bin", Zip("w"));
+  EXPECT_EQ(NewestComplete(Find()), nullptr);
+}
+
+TEST_F(CheckpointTest, ATrainersDirectoryWhoseTagIsLostIsTorn) {
+  Write("run/checkpoint-80/trainer_state.json", R"({"global_step": 80})");
+  Write("run/checkpoint-80/pytorch_model.bin", Zip("w"));
+  Write("run/checkpoint-80/latest", "global_step80");
+  for (const char* const in : {"/run", "/run/checkpoint-80"}) {
+    const auto found = FindOf("auto", in);
+    ASSERT_EQ(found.size(), 1u) << in;
+    EXPECT_EQ(found[0].why, "global_step80 has no model states") << in;
+  }
+}
+
 }  // namespace
 }  // namespace launch::agent
