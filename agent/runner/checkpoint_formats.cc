@@ -409,30 +409,54 @@ std::optional<CheckpointFound> ReadDirectory(Search& search, const fs::path& pat
   return found;
 }
 
-// Where others of the same trainer have the state to resume from, one without it was cut off.
-void AskForStateOfOthers(std::vector<CheckpointFound>& all) {
-  static constexpr const char* kNames[] = {
-      "optimizer.pt",  "optimizer.bin",           "optimizer_0",   "scheduler.pt",
-      "scheduler.bin", "custom_checkpoint_0.pkl", kMetaOfLightning};
+// One part of the state, under each name that one has it by.
+struct StatePart {
+  std::vector<std::string_view> names;
+  bool optimizer = false;
+};
+
+// Empty = `directory` has it under none of the names. A tag of DeepSpeed has the optimizer.
+std::string_view NameOfPart(const StatePart& part, const fs::path& directory) {
   std::error_code error;
-  for (const char* const name : kNames) {
-    std::map<std::string, std::string> having;  // format -> the first that has it
+  for (const std::string_view name : part.names) {
+    if (fs::exists(directory / name, error)) return name;
+  }
+  return part.optimizer && NamesTag(directory) ? "latest" : "";
+}
+
+// Those that are compared with each other. DeepSpeed may have the scheduler in its tag, which does
+// not tell whether it has.
+std::string GroupOf(const CheckpointFound& one, const StatePart& part) {
+  return !part.optimizer && NamesTag(one.path) ? one.format + " of DeepSpeed" : one.format;
+}
+
+// Where others of the same trainer have the state to resume from, one without it was cut off. A job
+// whose plan changed goes on from another layout: FSDP's optimizer is optimizer.bin or
+// optimizer_0/.
+void AskForStateOfOthers(std::vector<CheckpointFound>& all) {
+  static const std::vector<StatePart> kParts = {
+      {.names = {"optimizer.pt", "optimizer.bin", "optimizer_0"}, .optimizer = true},
+      {.names = {"scheduler.pt", "scheduler.bin"}},
+      {.names = {"custom_checkpoint_0.pkl"}},
+      {.names = {kMetaOfLightning}}};
+  for (const StatePart& part : kParts) {
+    std::map<std::string, std::pair<std::string, std::string>> having;  // name, the first with it
     std::vector<CheckpointFound*> lacking;
     for (CheckpointFound& one : all) {
       const bool trainers = one.format == "hf" || one.format == "accelerate";
-      if (!trainers && (one.format != "dcp" || name != std::string_view(kMetaOfLightning)))
-        continue;
-      if (fs::exists(fs::path(one.path) / name, error)) {
-        having.emplace(one.format, fs::path(one.path).filename().string());
+      if (!trainers && (one.format != "dcp" || part.names.front() != kMetaOfLightning)) continue;
+      const std::string_view name = NameOfPart(part, one.path);
+      if (!name.empty()) {
+        having.try_emplace(GroupOf(one, part), name, fs::path(one.path).filename().string());
       } else if (one.complete) {
         lacking.push_back(&one);
       }
     }
     for (CheckpointFound* const one : lacking) {
-      const auto other = having.find(one->format);
+      const auto other = having.find(GroupOf(*one, part));
       if (other == having.end()) continue;
       one->complete = false;
-      one->why = std::string(name) + " is missing, " + other->second + " has it";
+      one->why = other->second.first + " is missing, " + other->second.second + " has it";
     }
   }
 }

@@ -106,5 +106,28 @@ TEST_F(CheckpointTest, ATrainersDirectoryWhoseTagIsLostIsTorn) {
   }
 }
 
+// A retry with another plan saves in another layout.
+TEST_F(CheckpointTest, TheOptimizerMayBeOfAnotherLayoutThanItsSiblings) {
+  for (const int step : {50, 100, 150, 200, 250}) WriteHf(step);
+  const auto at = [&](int step) { return "checkpoint-" + std::to_string(step) + "/"; };
+  for (const int step : {100, 150, 200, 250}) fs::remove(dir_ + "/" + at(step) + "optimizer.pt");
+  Write(at(50) + "scheduler.pt", Zip("s"));
+  Write(at(100) + "scheduler.pt", Zip("s"));
+  Write(at(150) + "scheduler.pt", Zip("s"));
+  Write(at(100) + "optimizer.bin", Zip("o"));
+  WriteDcp(at(150) + "optimizer_0");
+  WriteDeepSpeed(at(200), "global_step200");  // its scheduler is in the tag
+  const auto found = Find();
+  ASSERT_EQ(found.size(), 5u);
+  EXPECT_EQ(found[0].why, "optimizer.bin is missing, checkpoint-100 has it");
+  for (std::size_t i = 1; i < found.size(); ++i) EXPECT_EQ(found[i].why, "") << found[i].path;
+  EXPECT_EQ(NewestComplete(found)->step, 200);
+  fs::remove(dir_ + "/" + at(100) + "scheduler.pt");
+  EXPECT_FALSE(Find()[3].complete) << "only DeepSpeed's may be elsewhere";
+  for (const int step : {50, 100, 150})
+    fs::remove_all(dir_ + "/checkpoint-" + std::to_string(step));
+  EXPECT_EQ(Find()[0].why, "latest is missing, checkpoint-200 has it");
+}
+
 }  // namespace
 }  // namespace launch::agent
