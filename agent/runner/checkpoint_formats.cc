@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -552,15 +553,11 @@ std::vector<CheckpointFound> ReadAllLoose(Search& search, const std::vector<fs::
   return found;
 }
 
-}  // namespace
-
-std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
-                                             const CheckpointRules& rules,
-                                             const std::atomic<bool>* cancel) {
+// Every checkpoint directly in `top`, or `top` itself.
+std::vector<CheckpointFound> ReadPlace(Search& search, const fs::path& top,
+                                       const CheckpointRules& rules) {
   std::vector<CheckpointFound> all;
   std::error_code error;
-  Search search(cancel);
-  const fs::path top(directory);
   if (!fs::is_directory(top, error)) return all;
   if (IsOneCheckpoint(search, top, rules)) {
     if (auto found = ReadDirectory(search, top, rules)) all.push_back(std::move(*found));
@@ -590,6 +587,48 @@ std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
     std::ranges::move(ReadAllLoose(search, loose, rules), std::back_inserter(all));
   }
   for (CheckpointFound& one : unfinished) all.push_back(Unfinished(std::move(one)));
+  return all;
+}
+
+// Absent: no number of a version.
+std::optional<std::int64_t> VersionOf(const fs::path& directory) {
+  constexpr std::string_view kStart = "version_";
+  const std::string name = directory.filename().string();
+  std::int64_t version = 0;
+  if (!name.starts_with(kStart)) return std::nullopt;
+  const char* const last = name.data() + name.size();
+  const auto [end, failed] = std::from_chars(name.data() + kStart.size(), last, version);
+  return failed == std::errc() && end == last ? std::optional(version) : std::nullopt;
+}
+
+// Where trainers make directories of their own for checkpoints, below the one that they are given:
+// accelerate's automatic_checkpoint_naming, and Lightning for each run that it logs. Of its
+// versions the last ones: a directory may have seen any number of runs. Source: accelerate 1.15,
+// Accelerator.save_state; lightning 2.6.6, ModelCheckpoint.
+std::vector<fs::path> PlacesBelow(Search& search, const fs::path& top) {
+  constexpr std::size_t kMostVersions = 100;
+  std::map<std::int64_t, fs::path> versions;
+  for (const fs::path& path : search.Entries(top / "lightning_logs")) {
+    if (const auto version = VersionOf(path)) versions[*version] = path / "checkpoints";
+  }
+  while (versions.size() > kMostVersions) versions.erase(versions.begin());
+  std::vector<fs::path> places{top / "checkpoints"};
+  for (const auto& [version, path] : versions) places.push_back(path);
+  return places;
+}
+
+}  // namespace
+
+std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
+                                             const CheckpointRules& rules,
+                                             const std::atomic<bool>* cancel) {
+  Search search(cancel);
+  const fs::path top(directory);
+  std::vector<CheckpointFound> all = ReadPlace(search, top, rules);
+  if (!all.empty()) return all;
+  for (const fs::path& place : PlacesBelow(search, top)) {
+    std::ranges::move(ReadPlace(search, place, rules), std::back_inserter(all));
+  }
   return all;
 }
 

@@ -38,9 +38,10 @@ struct CheckpointRules {
 };
 
 // Every checkpoint directly below `directory`, and `directory` itself where it is one (DeepSpeed,
-// DCP). Not in any order. A missing directory holds none. The search ends early when `cancel` turns
-// true, and where a directory holds more than anybody's checkpoints do; what it could not look at
-// is not complete.
+// DCP). Where that is none, every one directly below `checkpoints` and
+// `lightning_logs/version_N/checkpoints` in it. Not in any order. A missing directory holds none.
+// The search ends early when `cancel` turns true, and where a directory holds more than anybody's
+// checkpoints do; what it could not look at is not complete.
 std::vector<CheckpointFound> ReadCheckpoints(const std::string& directory,
                                              const CheckpointRules& rules,
                                              const std::atomic<bool>* cancel = nullptr);

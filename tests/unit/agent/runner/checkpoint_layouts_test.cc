@@ -129,5 +129,43 @@ TEST_F(CheckpointTest, TheOptimizerMayBeOfAnotherLayoutThanItsSiblings) {
   EXPECT_EQ(Find()[0].why, "latest is missing, checkpoint-200 has it");
 }
 
+// ProjectConfiguration(automatic_checkpoint_naming=True) of accelerate.
+TEST_F(CheckpointTest, LooksIntoTheDirectoryThatAccelerateMakesInItsProject) {
+  for (const std::string name : {"checkpoints/checkpoint_0/", "checkpoints/checkpoint_1/"}) {
+    Write(name + "model.safetensors", Safetensors(8));
+    Write(name + "random_states_0.pkl", "p");
+  }
+  Write("logs/events.1", "x");
+  EXPECT_EQ(Find().size(), 2u);
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/checkpoints/checkpoint_1");
+  EXPECT_EQ(NewestComplete(FindOf("accelerate"))->step, 1);
+  EXPECT_TRUE(FindOf("dcp").empty());
+  Write("checkpoints/checkpoint_0/DONE", "");
+  EXPECT_EQ(NewestComplete(Find("DONE"))->step, 0);
+  Write("step_5.pt", Zip("m"));
+  ASSERT_EQ(Find().size(), 1u) << "what is in the directory itself comes first";
+  EXPECT_EQ(Find()[0].path, dir_ + "/step_5.pt");
+}
+
+TEST_F(CheckpointTest, LooksIntoTheVersionsThatLightningLogs) {
+  const std::string logs = "lightning_logs/version_";
+  Write(logs + "0/checkpoints/epoch=0-step=40.ckpt", Zip("x"));
+  Write(logs + "2/checkpoints/epoch=1-step=80.ckpt", Zip("x"));
+  Write(logs + "10/checkpoints/epoch=2-step=120.ckpt", "half");
+  Write(logs + "11/hparams.yaml", "{}");
+  Write(logs + "x/checkpoints/epoch=9-step=900.ckpt", Zip("x"));
+  EXPECT_EQ(Find().size(), 3u);
+  EXPECT_EQ(NewestComplete(Find())->path,
+            dir_ + "/lightning_logs/version_2/checkpoints/epoch=1-step=80.ckpt");
+  EXPECT_EQ(NewestComplete(FindOf("lightning"))->step, 80);
+  // The versions of the last runs, of however many there are.
+  for (int version = 12; version < 400; ++version)
+    fs::create_directories(dir_ + "/" + logs + std::to_string(version));
+  EXPECT_EQ(NewestComplete(Find()), nullptr);
+  Write(logs + "399/checkpoints/last.ckpt", Zip("x"));
+  ASSERT_EQ(Find().size(), 1u);
+  EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/" + logs + "399/checkpoints/last.ckpt");
+}
+
 }  // namespace
 }  // namespace launch::agent
