@@ -46,6 +46,7 @@ std::string WhyShardsOfMetadata(const fs::path& metadata, const std::vector<fs::
   const auto written = FactsOf(metadata);
   if (!written) return metadata.filename().string() + " cannot be read";
   if (written->size == 0) return metadata.filename().string() + " is empty";
+  if (auto why = WhyPickleCutShort(metadata.string(), budget); !why.empty()) return why;
   const std::int64_t apart = StaysHere(metadata.string()) ? 0 : kClocksApart;
   std::string why;
   const auto look_at = [&](const fs::path& path, const std::string& name) {
@@ -58,6 +59,8 @@ std::string WhyShardsOfMetadata(const fs::path& metadata, const std::vector<fs::
       why = name + " is newer than " + metadata.filename().string() +
             ": a save over it did not finish (of a copy: touch " + metadata.filename().string() +
             ")";
+    else
+      why = WhyDcpShardCutShort(path.string(), budget);
   };
   std::vector<bool> seen(entries.size());
   bool named = false;

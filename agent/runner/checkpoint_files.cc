@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "agent/runner/checkpoint_json.h"
@@ -17,7 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxHeader = std::uint64_t{100} << 20;
+constexpr std::uint32_t kZipBegin = 0x04034b50;
 constexpr std::uint32_t kZipEnd = 0x06054b50;
+constexpr std::uint64_t kZipEndBytes = 22;  // of an end record without a comment
 constexpr std::uint32_t kZip64End = 0x06064b50;
 constexpr std::uint32_t kZip64Locator = 0x07064b50;
 constexpr std::uint32_t kZipEntry = 0x02014b50;
@@ -78,12 +81,34 @@ std::string WhySafetensorsIncomplete(const std::string& path, ReadBudget* budget
   return {};
 }
 
+// Its items lie one behind the other, each as torch.save writes it, without a comment. Others
+// compress them. One that ends with an item before its last looks whole.
+// Source: torch 2.13, distributed/checkpoint/filesystem.py, _write_item.
+std::string WhyDcpShardCutShort(const std::string& path, ReadBudget* budget) {
+  const auto in = CheckpointFile::Open(path, budget);
+  if (!in) return WhyNotOpened(path, in.error());
+  if (LoadAt<std::uint32_t>(in->Read(0, 4), 0) != kZipBegin) return {};
+  const std::uint64_t size = in->size();
+  const std::string end = in->Read(size - std::min(size, kZipEndBytes), kZipEndBytes);
+  const bool whole = end.size() == kZipEndBytes && LoadAt<std::uint32_t>(end, 0) == kZipEnd &&
+                     end.ends_with(std::string(2, '\0'));
+  return whole ? std::string() : LastPart(path) + " has no end record: it is cut short";
+}
+
+std::string WhyPickleCutShort(const std::string& path, ReadBudget* budget) {
+  constexpr std::string_view kStop = ".";  // the opcode that ends every pickle
+  const auto in = CheckpointFile::Open(path, budget);
+  if (!in) return WhyNotOpened(path, in.error());
+  const bool whole = in->size() > 0 && in->Read(in->size() - 1, 1) == kStop;
+  return whole ? std::string() : LastPart(path) + " is cut short";
+}
+
 std::string WhyTorchIncomplete(const std::string& path, ReadBudget* budget) {
   const auto in = CheckpointFile::Open(path, budget);
   if (!in) return WhyNotOpened(path, in.error());
   const std::string name = LastPart(path);
   const std::uint64_t size = in->size();
-  if (size < 22 || LoadAt<std::uint32_t>(in->Read(0, 4), 0) != 0x04034b50) {
+  if (size < 22 || LoadAt<std::uint32_t>(in->Read(0, 4), 0) != kZipBegin) {
     return name + " is not a complete torch.save file";
   }
   // The end record is last; a comment may follow it, torch writes none.

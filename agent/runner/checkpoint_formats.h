@@ -5,7 +5,8 @@
 //   hf         checkpoint-N/        trainer_state.json of step N; weights whole, in files, FSDP's
 //                                   shards or DeepSpeed's; the state that others beside it have
 //   dcp        *.distcp             .metadata is there (written last), the files that it names
-//                                   too, and none of them was written since; Lightning's meta.pt;
+//                                   too, each to its end, and none of them was written since;
+//                                   Lightning's meta.pt;
 //                                   so in each directory where there are several
 //   megatron   iter_N/mp_rank_*/    the files of every rank of the model that others have;
 //                                   latest_checkpointed_iteration.txt names N or a later one

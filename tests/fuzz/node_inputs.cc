@@ -61,7 +61,7 @@ void FuzzPickles(std::string_view bytes) {
   std::filesystem::create_directories(dcp);
   std::filesystem::create_directories(tag);
   Write(dcp + "/__0_0.distcp", "x");
-  Write(dcp + "/.metadata", bytes);
+  Write(dcp + "/.metadata", std::string(bytes) + ".");  // as every pickle ends
   (void)agent::ReadCheckpoints(dcp, {});
   Write(directory.path() + "/deepspeed/latest", "global_step1");
   Write(tag + "/mp_rank_00_model_states.pt", bytes);
@@ -70,7 +70,7 @@ void FuzzPickles(std::string_view bytes) {
   static const std::string below = directory.path() + "/below";
   std::filesystem::create_directories(below + "/step1/model_and_optim");
   Write(below + "/step1/model_and_optim/__0_0.distcp", "x");
-  Write(below + "/step1/model_and_optim/.metadata", bytes);
+  Write(below + "/step1/model_and_optim/.metadata", std::string(bytes) + ".");
   (void)agent::ReadCheckpoints(below, {});
 }
 

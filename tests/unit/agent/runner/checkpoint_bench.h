@@ -101,7 +101,7 @@ class CheckpointTest : public testing::Test {
   }
   void WriteDcp(const std::string& name) const {
     Write(name + "/__0_0.distcp", "x");
-    Write(name + "/.metadata", "m");
+    Write(name + "/.metadata", "m.");
   }
   void WriteDeepSpeed(const std::string& name, const std::string& tag) const {
     Write(name + "/" + tag + "/mp_rank_00_model_states.pt", Zip("m"));

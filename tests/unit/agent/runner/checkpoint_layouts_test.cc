@@ -167,5 +167,34 @@ TEST_F(CheckpointTest, LooksIntoTheVersionsThatLightningLogs) {
   EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/" + logs + "399/checkpoints/last.ckpt");
 }
 
+// The items of a shard are files of torch.save, one behind the other.
+TEST_F(CheckpointTest, SeesShardsOfDcpThatWereCutShort) {
+  const std::string items = Zip("first") + Zip("second");
+  const std::string metadata = PickledShort("__0_0.distcp") + ".";
+  Write("step-5/__0_0.distcp", items);
+  Write("step-5/.metadata", metadata);
+  EXPECT_EQ(Find()[0].why, "");
+  for (std::size_t size = 4; size < items.size(); ++size) {
+    if (size == Zip("first").size()) continue;  // not even its reader sees it before its last item
+    Write("step-5/__0_0.distcp", items.substr(0, size));
+    Write("step-5/.metadata", metadata);
+    ASSERT_EQ(Find()[0].why, "__0_0.distcp has no end record: it is cut short") << size;
+  }
+  Write("step-5/__0_0.distcp", "\x28\xb5\x2f\xfd of another writer");
+  Write("step-5/.metadata", metadata);
+  EXPECT_EQ(Find()[0].why, "") << "compressed";
+}
+
+TEST_F(CheckpointTest, SeesMetadataOfDcpThatWasCutShort) {
+  Write("step-5/__0_0.distcp", "x");
+  Write("step-5/.metadata", PickledShort("__0_0.distcp"));
+  EXPECT_EQ(Find()[0].why, ".metadata is cut short");
+  fs::remove(dir_ + "/step-5/.metadata");
+  Write("step-5/__0.metadata", PickledShort("__0_0.distcp"));
+  EXPECT_EQ(Find()[0].why, "__0.metadata is cut short");
+  Write("step-5/__0.metadata", PickledShort("__0_0.distcp") + ".");
+  EXPECT_EQ(Find()[0].why, "");
+}
+
 }  // namespace
 }  // namespace launch::agent

@@ -106,7 +106,7 @@ TEST_F(CheckpointTest, TakesDcpOnlyWithItsMetadata) {
   EXPECT_EQ(Find()[0].why, ".metadata is missing: the save did not finish");
   Write("step-5/.metadata", "");
   EXPECT_EQ(Find()[0].why, ".metadata is empty");
-  Write("step-5/.metadata", "m");
+  Write("step-5/.metadata", "m.");
   EXPECT_TRUE(Find()[0].complete);
   Write("step-5/__1_0.distcp", "");
   EXPECT_EQ(Find()[0].why, "__1_0.distcp is empty") << "nobody says whether it should be";
@@ -126,7 +126,7 @@ TEST_F(CheckpointTest, NeedsTheShardsThatTheMetadataOfDcpNames) {
   EXPECT_TRUE(Find()[0].complete) << "of a rank that had nothing to save";
   // Over the border of what is read at once.
   const std::string far = std::string((1 << 20) - 7, 'f') + PickledShort("__3_0.distcp");
-  Write("step-5/.metadata", far);
+  Write("step-5/.metadata", far + ".");
   EXPECT_EQ(Find()[0].why, "__3_0.distcp is missing");
 }
 
@@ -136,7 +136,7 @@ TEST_F(CheckpointTest, ADcpThatWasBeingSavedOverIsNone) {
   Write("step-5/__0_0.distcp", "x");
   std::this_thread::sleep_for(
       std::chrono::milliseconds(30));  // born before, also by a coarse clock
-  Write("step-5/.metadata", PickledShort("__0_0.distcp"));
+  Write("step-5/.metadata", PickledShort("__0_0.distcp") + ".");
   fs::last_write_time(shard, fs::last_write_time(metadata));
   EXPECT_TRUE(Find()[0].complete) << "a clock may be coarse";
   fs::last_write_time(shard, fs::last_write_time(metadata) + std::chrono::seconds(30));
@@ -159,7 +159,7 @@ TEST(DcpSave, IsToldFromACopyAlsoWhereFilesHaveNoTimeOfBirth) {
 
 TEST_F(CheckpointTest, ACopyOfDcpMayComeInAnyOrder) {
   struct statx info {};
-  Write("step-5/.metadata", PickledShort("__0_0.distcp"));
+  Write("step-5/.metadata", PickledShort("__0_0.distcp") + ".");
   const std::string metadata = dir_ + "/step-5/.metadata";
   ASSERT_EQ(::statx(AT_FDCWD, metadata.c_str(), 0, STATX_BTIME, &info), 0);
   if ((info.stx_mask & STATX_BTIME) == 0) GTEST_SKIP() << "no time of birth on this file system";
@@ -173,7 +173,7 @@ TEST_F(CheckpointTest, TakesDcpWhoseRanksSavedEachForItself) {
   for (const std::string rank : {"0", "1"}) {
     const std::string shard = "__" + rank + "_0.distcp";
     Write("step-5/" + shard, "x");
-    Write("step-5/__" + rank + ".metadata", PickledShort(shard));
+    Write("step-5/__" + rank + ".metadata", PickledShort(shard) + ".");
   }
   const auto why = [&](int world) {
     return FindCheckpoints({.directory = dir_, .marker = {}, .world = world}).at(0).why;
@@ -420,9 +420,9 @@ TEST_F(CheckpointTest, TakesOlmosOnceItsLastFileIsThere) {
   ASSERT_NE(NewestComplete(Find()), nullptr) << Find().at(0).why;
   EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/step200");
   Write("step200/model_and_optim/.metadata",
-        PickledShort("__0_0.distcp") + Pickled("__1_0.distcp"));
+        PickledShort("__0_0.distcp") + Pickled("__1_0.distcp") + ".");
   EXPECT_EQ(Find().at(0).why, "model_and_optim/__1_0.distcp is missing");
-  Write("step200/model_and_optim/.metadata", "m");
+  Write("step200/model_and_optim/.metadata", "m.");
   Write("step200/train/rank1.pt", "half");
   EXPECT_EQ(Find().at(0).why, "train/rank1.pt is not a complete torch.save file");
   Write("step200/train/rank1.pt", Zip("t"));
@@ -541,7 +541,7 @@ TEST_F(CheckpointTest, TakesTheShardsOfFsdpForWeights) {
     Write(name + "/random_states_0.pkl", "p");
     for (const std::string part : {"/pytorch_model_fsdp_0", "/optimizer_0"}) {
       Write(name + part + "/__0_0.distcp", "x");
-      Write(name + part + "/.metadata", "m");
+      Write(name + part + "/.metadata", "m.");
     }
   }
   for (const CheckpointFound& one : Find()) EXPECT_TRUE(one.complete) << one.path << one.why;
@@ -719,7 +719,7 @@ TEST_F(CheckpointTest, WhatLiesBesideWholeDirectoriesIsTheirResult) {
   Write("step_50.pt", Zip("x"));
   Write("step-40/__0_0.distcp", "x");
   EXPECT_EQ(NewestComplete(Find())->step, 50);
-  Write("step-40/.metadata", "m");
+  Write("step-40/.metadata", "m.");
   EXPECT_EQ(NewestComplete(Find())->step, 40);
 }
 
