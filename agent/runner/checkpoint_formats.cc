@@ -292,16 +292,34 @@ std::string_view TrainerOf(Search& search, const fs::path& directory, std::int64
   return hf ? "hf" : "";
 }
 
+// Whether there are weights in `directory` or in one directly below it.
+bool HoldsWeightsSomewhere(Search& search, const fs::path& directory) {
+  if (HoldsWeights(search, directory)) return true;
+  return std::ranges::any_of(search.Entries(directory), [&search](const fs::path& path) {
+    std::error_code error;
+    return fs::is_directory(path, error) && (IsSharded(search, path) || HoldsWeights(search, path));
+  });
+}
+
+// The trainer whose name a directory has; empty also where it is one of plots or logs, which has
+// neither a number nor weights.
+std::string_view NamedAfter(Search& search, const fs::path& directory) {
+  const std::string name = directory.filename().string();
+  const bool hf = name.starts_with("checkpoint-");
+  if (!hf && !name.starts_with("checkpoint_")) return "";
+  if (StepNamedBy(name).counted == Counted::kNothing && !HoldsWeightsSomewhere(search, directory)) {
+    return "";
+  }
+  return hf && !BeginsAccelerate(search, directory) ? "hf" : "accelerate";
+}
+
 // By what is in a directory of no trainer; by its name only where that says nothing yet.
 std::string_view ContentOf(Search& search, const fs::path& directory, std::int64_t step) {
-  const std::string name = directory.filename().string();
-  const bool hf_name = name.starts_with("checkpoint-");
   if (HoldsDcp(search, directory)) return "dcp";
   if (HoldsMegatron(search, directory)) return "megatron";
   if (HoldsDcpBelow(search, directory, step)) return "dcp";
   if (HasEntry(search, directory, "_model_states.pt")) return "deepspeed";
-  if (hf_name) return BeginsAccelerate(search, directory) ? "accelerate" : "hf";
-  if (name.starts_with("checkpoint_")) return "accelerate";
+  if (const auto named = NamedAfter(search, directory); !named.empty()) return named;
   return step > 0 && HoldsWeights(search, directory) ? "torch" : "";
 }
 

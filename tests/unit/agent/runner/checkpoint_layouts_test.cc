@@ -196,5 +196,25 @@ TEST_F(CheckpointTest, SeesMetadataOfDcpThatWasCutShort) {
   EXPECT_EQ(Find()[0].why, "");
 }
 
+TEST_F(CheckpointTest, ADirectoryThatOnlyBeginsLikeACheckpointHidesNone) {
+  for (const std::string name : {"checkpoint_plots", "checkpoint-plots"}) {
+    Write(name + "/a.png", "x");
+    Write(name + "/more/b.png", "x");
+    Write("step_50.pt", Zip("m"));
+    ASSERT_EQ(Find().size(), 1u) << name;
+    EXPECT_EQ(NewestComplete(Find())->path, dir_ + "/step_50.pt");
+    // Weights make it one, where one may be without a number.
+    Write(name + "/more/model.safetensors", Safetensors(8));
+    ASSERT_EQ(Find().size(), 1u) << name;
+    EXPECT_EQ(Find()[0].path, dir_ + "/" + name);
+    fs::remove_all(dir_ + "/" + name);
+    // A save that has just begun.
+    fs::create_directories(dir_ + "/" + name + "_60");
+    ASSERT_EQ(Find().size(), 1u) << name;
+    EXPECT_EQ(Find()[0].step, 60);
+    fs::remove_all(dir_ + "/" + name + "_60");
+  }
+}
+
 }  // namespace
 }  // namespace launch::agent
