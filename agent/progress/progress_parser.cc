@@ -7,6 +7,7 @@
 
 #include "agent/progress/progress_patterns.h"
 #include "common/bounded_number.h"
+#include "common/python_json.h"
 #include "common/units.h"
 
 namespace launch::agent {
@@ -197,7 +198,7 @@ void ProgressParser::FeedLog(std::string_view bytes, BootTime now) {
 
 void ProgressParser::FeedFile(std::string_view bytes, BootTime now) {
   SplitLines(file_rest_, bytes, "\n", [&](std::string_view line) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = nlohmann::json::parse(WithoutNan(line), nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) return;
     const auto allocated = JsonInt(json, {"allocated_bytes"});
     const auto reserved = JsonInt(json, {"reserved_bytes"});

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "common/python_json.h"
 #include "planner/model/config_defaults.h"
 #include "planner/model/config_section.h"
 #include "planner/model/model_families.h"
@@ -294,7 +295,7 @@ Result<ModelCard> ReadHfConfig(std::string_view text, const std::string& path) {
     return Fail(ErrorCode::kInvalidArgument, "larger than 16 MiB: not a model's config.json", "",
                 where);
   const nlohmann::json document =
-      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+      nlohmann::json::parse(WithoutNan(text), nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded())
     return Fail(ErrorCode::kInvalidArgument, "not valid JSON", "give the model's config.json",
                 where);

@@ -229,6 +229,9 @@ TEST(Progress, TheRunsOwnFileIsBelievedFirst) {
   EXPECT_EQ(parser.Now(), (Progress{7, 9, 2.0, 4.0}));
   parser.FeedFile("not json\n[1]\n{\"step\": -1}\n", BootMs(0));
   EXPECT_EQ(parser.Now().step, 7);
+  // As json.dumps writes it.
+  parser.FeedFile("{\"step\": 8, \"loss\": NaN, \"eta_s\": Infinity}\n", BootMs(0));
+  EXPECT_EQ(parser.Now().step, 8);
 }
 
 TEST(Progress, TheJobsOwnPatternComesBeforeTheBars) {

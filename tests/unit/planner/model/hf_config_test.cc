@@ -249,6 +249,14 @@ TEST(HfConfig, ReadsGroupedHeadsAndLengths) {
   EXPECT_EQ(card.origins.at("layers").origin, Origin::kStated);
 }
 
+// save_pretrained writes with json.dumps, and has a bare Infinity in time_step_limit of Mamba 2.
+TEST(HfConfig, ReadsWhatOnlyPythonTakesForJson) {
+  const ModelCard card = Read(R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,
+      "num_hidden_layers":32,"intermediate_size":14336,"vocab_size":128256,
+      "time_step_limit":[0.0,Infinity],"max_position_embeddings":NaN})");
+  EXPECT_EQ(card.layers, 32);
+}
+
 TEST(HfConfig, AddsTheVisionTowerOfALanguageModel) {
   const std::string text = R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,
       "num_hidden_layers":32,"intermediate_size":11008,"vocab_size":32064})";
