@@ -9,6 +9,7 @@
 #include "common/controller_config.h"
 #include "controller/enrolment.h"
 #include "controller/loop.h"
+#include "controller/services/doorkeeper.h"
 #include "controller/store/store.h"
 
 namespace launch::controller {
@@ -35,6 +36,7 @@ class Controller {
     std::string state_dir;
     // The loop ended because the store failed: the process must end. Called on the loop's thread.
     std::function<void(const Error&)> on_failure;
+    DoorLimits door{};
   };
 
   // Loads and verifies the store, opens a new epoch, serves. kDataLoss names the row.

@@ -22,6 +22,8 @@
 #include "common/unique_fd.h"
 #include "common/version.h"
 #include "controller/controller.h"
+#include "controller/services/doorkeeper.h"
+#include "controller/services/listener.h"
 #include "controller/store/record_codec.h"
 #include "controller/store/sqlite_store.h"
 #include "controller/store/store_tools.h"
@@ -154,7 +156,7 @@ Result<UniqueFd> SignalDescriptor() {
 
 Result<void> Run(const Options& options) {
   LAUNCH_ASSIGN_OR_RETURN(const UniqueFd signals, SignalDescriptor());
-  RaiseDescriptorLimit();  // each agent takes two, each user one
+  RaiseDescriptorLimit();  // two for a connection; each agent has two, each user one
   PosixFileSystem files;
   const StatePaths paths(std::filesystem::absolute(options.state).lexically_normal());
   LAUNCH_ASSIGN_OR_RETURN(const ControllerConfig config, ReadConfig(files, options));
@@ -179,7 +181,8 @@ Result<void> Run(const Options& options) {
                                                failure = error;
                                                const std::uint64_t one = 1;
                                                (void)!::write(failed.get(), &one, sizeof one);
-                                             }}));
+                                             },
+                                             LimitsWithin(Listener::MostConnections())}));
   // For people and scripts only: on a full disk the cluster is served without them.
   for (const auto& [path, text] : {std::pair(paths.pid, std::to_string(::getpid())),
                                    std::pair(paths.address, controller->address())}) {

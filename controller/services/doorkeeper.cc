@@ -39,6 +39,14 @@ std::optional<Bytes> ParseAddress(std::string text) {
 
 }  // namespace
 
+DoorLimits LimitsWithin(std::size_t connections) {
+  DoorLimits limits;
+  limits.of_source = std::min(limits.of_source, connections / 4);
+  limits.in_all = std::min(limits.in_all, connections / 2);
+  limits.of_identity = std::min(limits.of_identity, connections / 4);
+  return limits;
+}
+
 Doorkeeper::Address Doorkeeper::SourceOf(Address address) {
   if (!IsMapped(address)) std::fill(address.begin() + kPrefixBytes, address.end(), 0);
   return address;
@@ -65,21 +73,6 @@ std::optional<Doorkeeper::Peer> Doorkeeper::PeerNamed(std::string_view peer) {
   return Peer{*address, number};
 }
 
-void Doorkeeper::Forget(const Peer& peer) {
-  if (unproved_.erase(peer) == 0) return;
-  const auto source = of_source_.find(SourceOf(peer.first));
-  if (--source->second == 0) of_source_.erase(source);
-}
-
-void Doorkeeper::Expire(BootTime now) {
-  while (!by_age_.empty() && by_age_.front().first + limits_.unproved_for <= now) {
-    const auto [since, peer] = by_age_.front();
-    by_age_.pop_front();
-    const auto found = unproved_.find(peer);
-    if (found != unproved_.end() && found->second == since) Forget(peer);
-  }
-}
-
 std::optional<Doorkeeper::Peer> Doorkeeper::PeerOf(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
@@ -92,28 +85,102 @@ std::optional<Doorkeeper::Peer> Doorkeeper::PeerOf(const sockaddr_storage& addre
   return peer;
 }
 
-bool Doorkeeper::LetIn(const sockaddr_storage& from, BootTime now) {
+Doorkeeper::Connection* Doorkeeper::Named(std::string_view name) {
+  const std::optional<Peer> peer = PeerNamed(name);
+  if (!peer) return nullptr;
+  const auto handle = handles_.find(*peer);
+  return handle == handles_.end() ? nullptr : &open_.at(handle->second);
+}
+
+void Doorkeeper::Count(const Address& source) {
+  ++of_source_[source];
+  ++unproved_;
+}
+
+void Doorkeeper::Uncount(const Address& source) {
+  const auto known = of_source_.find(source);
+  if (--known->second == 0) of_source_.erase(known);
+  --unproved_;
+}
+
+void Doorkeeper::UncountMember(const std::string& who) {
+  const auto known = of_identity_.find(who);
+  if (--known->second == 0) of_identity_.erase(known);
+}
+
+void Doorkeeper::ForgetEnded(BootTime now) {
+  while (!ended_.empty() && ended_.front().first + limits_.remembered_for <= now) {
+    Uncount(ended_.front().second);
+    ended_.pop_front();
+  }
+}
+
+bool Doorkeeper::LetIn(const sockaddr_storage& from, int handle, BootTime now) {
   const std::optional<Peer> peer = PeerOf(from);
   if (!peer) return false;
   const Address source = SourceOf(peer->first);
   const MutexLock lock(mutex_);
-  Expire(now);
-  Forget(*peer);  // the port is used again: what came from it before is gone
-  // Proved ones leave a line here until its time; many of them are no reason to keep more.
+  ForgetEnded(now);
+  if (unproved_ >= limits_.in_all) return false;
   const auto known = of_source_.find(source);
-  if (unproved_.size() >= limits_.in_all) return false;
   if (known != of_source_.end() && known->second >= limits_.of_source) return false;
-  unproved_[*peer] = now;
-  ++of_source_[source];
-  by_age_.emplace_back(now, *peer);
+  // One port may reach two addresses of ours: gRPC does not tell the two apart. The next try has
+  // another port.
+  if (!handles_.try_emplace(*peer, handle).second) return false;
+  open_.insert_or_assign(handle, Connection{*peer, now, {}});
+  by_age_.emplace_back(now, handle);
+  Count(source);
   return true;
 }
 
-void Doorkeeper::Proved(std::string_view name) {
-  const std::optional<Peer> peer = PeerNamed(name);
-  if (!peer) return;
+bool Doorkeeper::Proved(std::string_view peer, const std::string& who) {
   const MutexLock lock(mutex_);
-  Forget(*peer);
+  Connection* const connection = Named(peer);
+  if (connection == nullptr || !connection->who.empty()) return true;
+  const auto known = of_identity_.try_emplace(who, 0).first;
+  if (known->second >= limits_.of_identity) return false;
+  ++known->second;
+  connection->who = who;
+  Uncount(SourceOf(connection->peer.first));
+  return true;
+}
+
+void Doorkeeper::Refused(std::string_view peer, BootTime now) {
+  const MutexLock lock(mutex_);
+  Connection* const connection = Named(peer);
+  if (connection == nullptr || connection->who.empty()) return;
+  UncountMember(connection->who);
+  connection->who.clear();
+  connection->since = now;
+  by_age_.emplace_back(now, handles_.at(connection->peer));
+  Count(SourceOf(connection->peer.first));
+}
+
+std::vector<int> Doorkeeper::Overdue(BootTime now) {
+  std::vector<int> overdue;
+  const MutexLock lock(mutex_);
+  while (!by_age_.empty() && by_age_.front().first + limits_.unproved_for <= now) {
+    const auto [since, handle] = by_age_.front();
+    by_age_.pop_front();
+    const auto found = open_.find(handle);
+    if (found == open_.end() || !found->second.who.empty()) continue;
+    if (found->second.since == since) overdue.push_back(handle);
+  }
+  return overdue;
+}
+
+void Doorkeeper::Gone(int handle, BootTime now) {
+  const MutexLock lock(mutex_);
+  const auto found = open_.find(handle);
+  if (found == open_.end()) return;
+  const Connection& connection = found->second;
+  if (connection.who.empty()) {
+    ended_.emplace_back(now, SourceOf(connection.peer.first));
+  } else {
+    UncountMember(connection.who);
+  }
+  handles_.erase(connection.peer);
+  open_.erase(found);
 }
 
 bool Doorkeeper::MayJoin(const std::string& serial, BootTime now) {
@@ -131,7 +198,7 @@ bool Doorkeeper::MayJoin(const std::string& serial, BootTime now) {
 
 std::size_t Doorkeeper::unproved() const {
   const MutexLock lock(mutex_);
-  return unproved_.size();
+  return unproved_;
 }
 
 }  // namespace launch::controller

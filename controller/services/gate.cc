@@ -25,26 +25,37 @@ Result<CertificateFacts> PeerCertificate(const grpc::ServerContextBase& context)
 
 }  // namespace
 
+Result<void> Gate::CheckCertificate(const CertificateFacts& facts) const {
+  const std::string who = ToUri(facts.identity);
+  if (facts.identity.cluster != cluster_) {
+    return Fail(ErrorCode::kPermissionDenied, "you are " + who + "; this is cluster " + cluster_,
+                "join this cluster, or use the address of yours");
+  }
+  if (const auto denied = directory_.WhyDenied(facts)) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "the certificate of " + who + " was revoked: " + *denied,
+                "join again with a new token");
+  }
+  return {};
+}
+
 Result<Admitted> Gate::Admit(const grpc::ServerContextBase& context,
                              std::string_view method) const {
   LAUNCH_ASSIGN_OR_RETURN(CertificateFacts facts, PeerCertificate(context));
-  const auto denied = directory_.WhyDenied(facts);
+  if (auto good = CheckCertificate(facts); !good) {
+    door_.Refused(context.peer(), clock_.Now());
+    return Unexpected(std::move(good).error());
+  }
   Admitted admitted;
   admitted.identity = std::move(facts.identity);
   admitted.serial = std::move(facts.serial);
   const Identity& who = admitted.identity;
-  if (who.cluster != cluster_) {
-    return Fail(ErrorCode::kPermissionDenied,
-                "you are " + ToUri(who) + "; this is cluster " + cluster_,
-                "join this cluster, or use the address of yours");
+  if (!door_.Proved(context.peer(), ToUri(who))) {
+    return Fail(ErrorCode::kResourceExhausted,
+                ToUri(who) + " has " + std::to_string(door_.limits().of_identity) +
+                    " connections to the controller, the most of one user or node",
+                "end some of the programs that hold them, as `launch logs -f` and `launch wait`");
   }
-  if (denied) {
-    return Fail(ErrorCode::kPermissionDenied,
-                "the certificate of " + ToUri(who) + " was revoked: " + *denied,
-                "join again with a new token");
-  }
-  // Whoever was shut out counts as a stranger: connections that are proved are not bounded.
-  door_.Proved(context.peer());
   if (who.role == "node") {
     admitted.role = Role::kNode;
   } else if (who.role == "join") {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/mailbox.h"
 #include "common/pki.h"
@@ -32,10 +33,16 @@ struct Admitted {
 // Thread-safe.
 class Gate {
  public:
-  Gate(std::string cluster, const Directory& directory, Doorkeeper& door, Mailbox<Event>& mailbox)
-      : cluster_(std::move(cluster)), directory_(directory), door_(door), mailbox_(mailbox) {}
+  Gate(std::string cluster, const Directory& directory, Doorkeeper& door, Mailbox<Event>& mailbox,
+       Clock& clock)
+      : cluster_(std::move(cluster)),
+        directory_(directory),
+        door_(door),
+        mailbox_(mailbox),
+        clock_(clock) {}
 
-  // `method` as gRPC names it. Errors are kPermissionDenied.
+  // `method` as gRPC names it. Errors are kPermissionDenied; kResourceExhausted: the caller has too
+  // many connections.
   Result<Admitted> Admit(const grpc::ServerContextBase& context, std::string_view method) const;
 
   // Whether the caller may do it with that job; a user learns the same of another's job as of one
@@ -45,10 +52,13 @@ class Gate {
   const std::string& cluster() const { return cluster_; }
 
  private:
+  Result<void> CheckCertificate(const CertificateFacts& facts) const;
+
   const std::string cluster_;
   const Directory& directory_;
   Doorkeeper& door_;
   Mailbox<Event>& mailbox_;
+  Clock& clock_;
 };
 
 }  // namespace launch::controller

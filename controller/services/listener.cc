@@ -1,17 +1,21 @@
 #include "controller/services/listener.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "controller/services/addresses.h"
@@ -24,6 +28,7 @@ constexpr int kAcceptsAtOnce = 64;  // of one socket, before the others are look
 constexpr int kNoDescriptorPauseMs = 50;
 constexpr unsigned kUnansweredMs = 5'000;  // data nobody acknowledges; as the keepalive's timeout
 constexpr Millis kTellEach{10'000};
+constexpr int kLookEachMs = 1'000;  // whose time is over, while somebody is connected
 
 // Four fifths of what the process may open.
 int HighestFd() {
@@ -60,6 +65,8 @@ int PortOf(const UniqueFd& fd) {
 }
 
 }  // namespace
+
+std::size_t Listener::MostConnections() { return static_cast<std::size_t>(HighestFd()) / 2; }
 
 // Every address of a name, on one port; of a wildcard both families by one socket where the host
 // has IPv6.
@@ -101,9 +108,15 @@ Result<std::unique_ptr<Listener>> Listener::Open(const HostPort& listen) {
   self->highest_fd_ = HighestFd();
   self->quit_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!self->quit_) return FailErrno("eventfd", errno);
+  self->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!self->epoll_) return FailErrno("epoll_create1", errno);
   const bool wildcard = IsWildcard(listen.host);
   if (!wildcard || !self->Bind("::", listen.port)) {
     LAUNCH_RETURN_IF_ERROR(self->Bind(wildcard ? "0.0.0.0" : listen.host, listen.port));
+  }
+  if (!self->Watch(self->quit_.get(), EPOLLIN)) return FailErrno("epoll_ctl", errno);
+  for (const UniqueFd& socket : self->sockets_) {
+    if (!self->Watch(socket.get(), EPOLLIN)) return FailErrno("epoll_ctl", errno);
   }
   return self;
 }
@@ -119,6 +132,50 @@ void Listener::Stop() {
   (void)::eventfd_write(quit_.get(), 1);
   thread_.join();
   sockets_.clear();
+  held_.clear();
+}
+
+bool Listener::Watch(int fd, unsigned events) {
+  epoll_event event{.events = events, .data = {.fd = fd}};
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+bool Listener::IsListening(int fd) const {
+  return std::ranges::any_of(sockets_, [fd](const UniqueFd& each) { return each.get() == fd; });
+}
+
+// EPOLLHUP is told unasked: at a reset, and when gRPC shuts both ways down, as it does before each
+// close. The end of what the peer sends is none.
+bool Listener::Hold(int fd, const sockaddr_storage& peer, Doorkeeper& door, BootTime now) {
+  UniqueFd ours(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  const int handle = ours.get();
+  if (!ours || !door.LetIn(peer, handle, now)) return false;
+  held_[handle] = std::move(ours);
+  if (Watch(handle, EPOLLET)) return true;
+  LetGo(handle, door, now);
+  return false;
+}
+
+// Without the first line epoll would go on with it for as long as gRPC has the other descriptor.
+void Listener::LetGo(int handle, Doorkeeper& door, BootTime now) {
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, handle, nullptr);
+  door.Gone(handle, now);
+  held_.erase(handle);
+}
+
+void Listener::CloseOverdue(Doorkeeper& door, BootTime now) {
+  for (const int handle : door.Overdue(now)) {
+    (void)::shutdown(handle, SHUT_RDWR);  // gRPC reads the end, and closes its own
+    LetGo(handle, door, now);
+    ++refused_;
+  }
+}
+
+void Listener::Tell(const Doorkeeper& door, BootTime now) {
+  if (refused_ == 0 || refused_told_ + kTellEach > now) return;
+  refused_told_ = now;
+  spdlog::warn("connections.refused count={} unproved={} open={} fd_limit={}",
+               std::exchange(refused_, 0), door.unproved(), held_.size(), highest_fd_);
 }
 
 void Listener::AcceptAll(int listening, Doorkeeper& door, Clock& clock,
@@ -135,27 +192,31 @@ void Listener::AcceptAll(int listening, Doorkeeper& door, Clock& clock,
       return;
     }
     const BootTime now = clock.Now();
-    if (fd.get() <= highest_fd_ && door.LetIn(peer, now)) {
+    if (fd.get() <= highest_fd_ && Hold(fd.get(), peer, door, now)) {
       take(fd.Release());
-      continue;
+    } else {
+      ++refused_;
     }
-    ++refused_;
-    if (refused_told_ + kTellEach > now) continue;
-    refused_told_ = now;
-    spdlog::warn("connections.refused count={} unproved={} fd={} of={}", std::exchange(refused_, 0),
-                 door.unproved(), fd.get(), highest_fd_);
   }
 }
 
 void Listener::Run(Doorkeeper& door, Clock& clock, const std::function<void(int fd)>& take) {
-  std::vector<pollfd> watched = {{quit_.get(), POLLIN, 0}};
-  for (const UniqueFd& socket : sockets_) watched.push_back({socket.get(), POLLIN, 0});
+  std::array<epoll_event, kAcceptsAtOnce> events{};
   while (true) {
-    (void)::poll(watched.data(), watched.size(), -1);
-    if (watched.front().revents != 0) return;
-    for (std::size_t i = 1; i < watched.size(); ++i) {
-      if (watched[i].revents != 0) AcceptAll(watched[i].fd, door, clock, take);
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(), events.size(), held_.empty() ? -1 : kLookEachMs);
+    const std::span ready(events.data(), static_cast<std::size_t>(std::max(count, 0)));
+    // Ends first: a port that is used again is then no second connection.
+    for (const epoll_event& event : ready) {
+      if (event.data.fd == quit_.get()) return;
+      if ((event.events & EPOLLHUP) == 0 || !held_.contains(event.data.fd)) continue;
+      LetGo(event.data.fd, door, clock.Now());
     }
+    CloseOverdue(door, clock.Now());
+    for (const epoll_event& event : ready) {
+      if (IsListening(event.data.fd)) AcceptAll(event.data.fd, door, clock, take);
+    }
+    Tell(door, clock.Now());
   }
 }
 

@@ -23,7 +23,7 @@ constexpr std::chrono::seconds kLookEvery{
     1};  // whether the certificate is another: three small reads
 
 // gRPC with its defaults hangs up on agents that ping every 10 s.
-void SetArguments(grpc::ServerBuilder& builder) {
+void SetArguments(grpc::ServerBuilder& builder, const DoorLimits& limits) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
@@ -32,6 +32,9 @@ void SetArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreams);
+  // An open stream is a call: agents and who follows something are never idle.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                             static_cast<int>(limits.idle_for.count()));
   grpc::ResourceQuota quota("controller");
   quota.Resize(kBufferBytes);
   builder.SetResourceQuota(quota);
@@ -54,7 +57,7 @@ Result<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   std::unique_ptr<ControllerServer> self(new ControllerServer());
   self->services_ = std::move(services);
   grpc::ServerBuilder builder;
-  SetArguments(builder);
+  SetArguments(builder, door.limits());
   using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   self->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       External::FROM_FD, grpc::experimental::TlsServerCredentials(tls));

@@ -64,7 +64,7 @@ class ServicesTest : public ::testing::Test {
   }
 
   // In the place of the controller before, with a new store that has these records.
-  void Serve(const Decision& first) {
+  void Serve(const Decision& first, const DoorLimits& door = {}) {
     controller.reset();
     auto store = std::make_unique<::launch::testing::MemoryStore>();
     ASSERT_TRUE(InitStore(*store, EncodeRecord, first, clock->WallNow()));
@@ -72,9 +72,13 @@ class ServicesTest : public ::testing::Test {
     config.listen = "127.0.0.1:0";
     auto started =
         Controller::Start({credentials, std::move(store), RecordCodec{EncodeRecord, DecodeRecord},
-                           clock, config, dir, nullptr});
+                           clock, config, dir, nullptr, door});
     ASSERT_TRUE(started) << FormatError(started.error());
     controller = std::move(*started);
+  }
+  // The same cluster with other limits at its door.
+  void ServeWith(const DoorLimits& door) {
+    Serve(FirstRecords("lab", "root", ReadCertificate(op.certificate)->serial), door);
   }
 
   // Papers for any identity, signed by the cluster's CA or by another.
@@ -110,9 +114,19 @@ class ServicesTest : public ::testing::Test {
     if (!status.ok()) return Unexpected(FromStatus(status, "the controller"));
     return reply;
   }
-  Result<pb::WhoAmIReply> WhoAmI(const Papers& papers) {
-    return Call(pb::Identity::NewStub(Dial(papers)), &pb::Identity::Stub::WhoAmI,
-                pb::WhoAmIRequest());
+  Result<pb::WhoAmIReply> WhoAmI(const std::shared_ptr<grpc::Channel>& channel) {
+    return Call(pb::Identity::NewStub(channel), &pb::Identity::Stub::WhoAmI, pb::WhoAmIRequest());
+  }
+  Result<pb::WhoAmIReply> WhoAmI(const Papers& papers) { return WhoAmI(Dial(papers)); }
+  // Whether the controller ends the connection, which nobody uses.
+  static bool IsClosed(grpc::Channel& channel) {
+    return channel.WaitForStateChange(GRPC_CHANNEL_READY,
+                                      std::chrono::system_clock::now() + std::chrono::seconds(20));
+  }
+  void ShutOutUser(const std::string& name) {
+    pb::RevokeTokenRequest revoke;
+    revoke.set_user(name);
+    ASSERT_TRUE(Call(pb::Operator::NewStub(Dial(op)), &pb::Operator::Stub::RevokeToken, revoke));
   }
   Result<pb::JobsReply> Jobs(const Papers& papers) {
     return Call(pb::Launch::NewStub(Dial(papers)), &pb::Launch::Stub::Jobs, pb::JobsRequest());
@@ -677,6 +691,68 @@ TEST_F(ServicesTest, ConnectionsOfARevokedCertificateCountAsThoseOfStrangers) {
   }
   const UniqueFd one_more = Knock(controller->address(), "127.0.0.1");
   EXPECT_TRUE(ClosedWithin(one_more, 2'000));
+}
+
+TEST_F(ServicesTest, AConnectionOfARevokedCertificateIsClosed) {
+  ASSERT_NO_FATAL_FAILURE(ServeWith({.unproved_for = Millis{3'000}}));
+  const auto ana = Join(*Token("user", "ana"));
+  ASSERT_TRUE(ana);
+  const auto proved = Dial(*ana);  // before she is shut out
+  ASSERT_TRUE(WhoAmI(proved));
+  ASSERT_NO_FATAL_FAILURE(ShutOutUser("ana"));
+  const auto late = Dial(*ana);
+  for (const auto& channel : {proved, late}) {
+    EXPECT_EQ(WhoAmI(channel).error().code, ErrorCode::kPermissionDenied);
+    EXPECT_TRUE(IsClosed(*channel));
+  }
+}
+
+TEST_F(ServicesTest, OneIdentityHasABoundedNumberOfConnections) {
+  ASSERT_NO_FATAL_FAILURE(ServeWith({.unproved_for = Millis{3'000}, .of_identity = 2}));
+  const auto ana = Join(*Token("user", "ana"));
+  ASSERT_TRUE(ana);
+  std::vector<std::shared_ptr<grpc::Channel>> channels;
+  for (int i = 0; i < 2; ++i) {
+    channels.push_back(Dial(*ana));
+    ASSERT_TRUE(WhoAmI(channels.back()));
+  }
+  const auto one_more = Dial(*ana);
+  const auto refused = WhoAmI(one_more);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(refused.error().message.find("/user/ana has 2 connections"), std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(WhoAmI(channels.front())) << "what she has goes on";
+  EXPECT_TRUE(WhoAmI(op));
+  EXPECT_TRUE(IsClosed(*one_more));
+  channels.pop_back();
+  const BootTime before = clock->Now();
+  while (!WhoAmI(one_more)) {
+    ASSERT_LT(clock->Now() - before, Millis{20'000}) << "an ended connection does not count";
+  }
+}
+
+TEST_F(ServicesTest, AConnectionWithoutACallIsClosedAndOneWithAStreamIsNot) {
+  ASSERT_NO_FATAL_FAILURE(ServeWith({.idle_for = Millis{1'000}}));
+  const auto following = Dial(op);
+  auto stub = pb::Launch::NewStub(following);
+  grpc::ClientContext context;
+  pb::WatchRequest request;
+  request.set_follow(true);
+  auto stream = stub->Watch(&context, request);
+  pb::WatchReply reply;
+  do {
+    ASSERT_TRUE(stream->Read(&reply));
+  } while (reply.event().kind() != "controller.started");
+  const auto idle = Dial(op);
+  ASSERT_TRUE(WhoAmI(idle));
+  EXPECT_TRUE(IsClosed(*idle));
+  EXPECT_TRUE(WhoAmI(idle)) << "it connects again by itself";
+  EXPECT_EQ(following->GetState(false), GRPC_CHANNEL_READY);
+  ASSERT_TRUE(Token("node", "gpu01"));
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_EQ(reply.event().kind(), "token.created");
+  context.TryCancel();
 }
 
 TEST_F(ServicesTest, ATokenThatIsTriedTooOftenWaits) {
