@@ -4,10 +4,12 @@
 #include <grpcpp/server_context.h>
 #include <spdlog/spdlog.h>
 
+#include "common/units.h"
+
 namespace launch::controller {
 namespace {
 
-// TLS has verified the chain and the dates; here the certificate is only read.
+// TLS has verified the chain; here the certificate is only read.
 Result<CertificateFacts> PeerCertificate(const grpc::ServerContextBase& context) {
   const auto auth = context.auth_context();
   if (auth == nullptr || !auth->IsPeerAuthenticated()) {
@@ -35,6 +37,15 @@ Result<void> Gate::CheckCertificate(const CertificateFacts& facts) const {
     return Fail(ErrorCode::kPermissionDenied,
                 "the certificate of " + who + " was revoked: " + *denied,
                 "join again with a new token");
+  }
+  // TLS looked at the dates when the connection began, which may be long ago.
+  const WallTime now = clock_.WallNow();
+  if (now > facts.not_after) {
+    return Fail(ErrorCode::kPermissionDenied,
+                "the certificate of " + who + " expired " +
+                    FormatDurationShort(now - facts.not_after) + " ago",
+                "connect again if it was renewed since; else join again with a new token, or set "
+                "the clock of the controller's host");
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// The door of every RPC: who is it, by certificate; is it revoked; does the table allow the method.
+// The door of every RPC: who is it, by certificate; is it revoked or over; does the table allow the
+// method.
 #pragma once
 
 #include <memory>

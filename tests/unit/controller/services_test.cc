@@ -301,6 +301,21 @@ TEST_F(ServicesTest, AnExpiredOrAForeignClustersCertificateIsWorthNothing) {
   EXPECT_FALSE(WhoAmI(Sign({"lab", "controller", ""}))) << "the controller calls nobody";
 }
 
+TEST_F(ServicesTest, ACertificateThatExpiresWhileItsConnectionIsOpenIsWorthNothing) {
+  ASSERT_NO_FATAL_FAILURE(ServeWith({.unproved_for = Millis{3'000}}));
+  const auto ana = Dial(Sign({"lab", "user", "ana"}));
+  ASSERT_TRUE(WhoAmI(ana));
+  clock->ahead_ms = kHour.count() - 60'000;
+  EXPECT_TRUE(WhoAmI(ana)) << "good for a minute more";
+  clock->ahead_ms = kHour.count() + 60'000;
+  const auto late = WhoAmI(ana);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(late.error().message.find("/user/ana expired "), std::string::npos)
+      << late.error().message;
+  EXPECT_TRUE(IsClosed(*ana));
+}
+
 TEST_F(ServicesTest, EachRoleGetsItsRowsAndNoOthers) {
   const Papers user = Sign({"lab", "user", "ana"});
   const Papers node = Sign({"lab", "node", "gpu01"});
