@@ -38,7 +38,8 @@ struct RankRun {
   std::map<std::string, std::uint64_t> limit_hits;  // as its start found them; process_limits.h
   std::optional<ExitReport> end;
   bool told = false;
-  int signal_sent = 0;  // of the ladder's present step
+  int signal_sent = 0;     // of the ladder's present step
+  bool left_told = false;  // in that step: what it left has TERM, too
 };
 
 using HeldGpus = std::vector<std::pair<GpuUuid, std::string>>;  // and why

@@ -192,6 +192,7 @@ class RunnerLoop {
   void KillRanks(AllocationRun& run);
   bool SendToShim(AllocationRun& run, RankRun& rank, std::uint32_t op, int signal);
   void SendToAll(AllocationRun& run, std::uint32_t op, int signal);
+  void SendToLeft(AllocationRun& run);
   void BeginProof(AllocationRun& run);
   std::string WhyNotEnded(AllocationRun& run);
   HeldGpus FindHeld(const AllocationRun& run, const std::string& why_not_ended) const;

@@ -24,6 +24,19 @@ bool WantsCheckpoint(StopCause cause) {
 
 bool Alive(const RankRun& rank) { return rank.spawned && !rank.end; }
 
+// The rank's own process, a shell or a launcher, has ended before what it started: a supervisor
+// lives as long as anything descends from it, at every level of containment.
+bool LeftSomething(const RankRun& rank) { return rank.spawned && rank.end && rank.shim; }
+
+// The trainer may be what is left, and still be saving: who chose the stop left it that time. Where
+// a rank failed nobody did, and the next attempt waits. What is left of docker's client only holds
+// the container, and heeds no TERM.
+bool WaitsForLeft(const AllocationRun& run) {
+  const bool behind_docker =
+      run.spec && run.spec->container && run.spec->container->runtime == "docker";
+  return WantsCheckpoint(run.stop->cause) && !behind_docker;
+}
+
 std::vector<int> ShimPids(const AllocationRun& run) {
   std::vector<int> pids;
   for (const auto& [rank, state] : run.ranks) {
@@ -84,6 +97,20 @@ void RunnerLoop::SendToAll(AllocationRun& run, std::uint32_t op, int signal) {
   };
   for (auto& [rank, state] : run.ranks) send(state);
   if (run.setup) send(*run.setup);
+}
+
+// TERM to what a rank left, once: its process group has it already if the rank lived to get it.
+void RunnerLoop::SendToLeft(AllocationRun& run) {
+  if (!WaitsForLeft(run)) return;
+  for (auto& [number, rank] : run.ranks) {
+    if (!LeftSomething(rank) || rank.left_told) continue;
+    const auto op = static_cast<std::uint32_t>(
+        rank.signal_sent == SIGTERM ? shim::Op::kSignalOrphans : shim::Op::kSignalGroup);
+    if (!SendToShim(run, rank, op, SIGTERM)) continue;
+    (void)SendToShim(run, rank, op, SIGCONT);
+    rank.signal_sent = SIGTERM;
+    rank.left_told = true;
+  }
 }
 
 // Of whom nothing is told but root: supervisors end by themselves, and what else is root's was
@@ -263,11 +290,19 @@ void RunnerLoop::Climb(AllocationRun& run) {
   StopRun& stop = *run.stop;
   const BootTime now = options_.clock->Now();
   bool alive = run.setup && Alive(*run.setup);
-  for (const auto& [rank, state] : run.ranks) alive = alive || Alive(state);
+  bool left = false;
+  for (const auto& [rank, state] : run.ranks) {
+    alive = alive || Alive(state);
+    left = left || LeftSomething(state);
+  }
+  const bool waits = alive || (left && WaitsForLeft(run));
   const auto enter = [&](StopStep step, Millis time) {
     stop.step = step;
     stop.deadline = now + time;
-    for (auto& [rank, state] : run.ranks) state.signal_sent = 0;
+    for (auto& [rank, state] : run.ranks) {
+      state.signal_sent = 0;
+      state.left_told = false;
+    }
     if (run.setup) run.setup->signal_sent = 0;
     stop.signalled = false;
     NoteLadder(run);
@@ -291,11 +326,12 @@ void RunnerLoop::Climb(AllocationRun& run) {
   }
   if (stop.step == StopStep::kCheckpoint) {
     send(shim::Op::kSignalRank, *run.spec->stop.signal);
-    if (!alive || now >= stop.deadline) enter(StopStep::kTerminate, stop.grace);
+    if (!waits || now >= stop.deadline) enter(StopStep::kTerminate, stop.grace);
   }
   if (stop.step == StopStep::kTerminate) {
+    SendToLeft(run);
     send(shim::Op::kSignalGroup, SIGTERM);
-    if (!alive || now >= stop.deadline) {
+    if (!waits || now >= stop.deadline) {
       enter(StopStep::kKill, Millis{0});
       stop.give_up = now + options_.proof_time;
       BeginProof(run);

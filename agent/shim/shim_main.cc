@@ -119,6 +119,7 @@ class Shim {
   int timer_fd_ = -1;
   int exec_fd_ = -1;  // read end of the close-on-exec pipe
   pid_t rank_ = -1;   // -1 once reaped: its number may belong to another then
+  pid_t group_ = -1;  // the rank's process group, which may outlive it
   bool killing_ = false;
   Command command_{};  // the one being handled
   ExitRecord exit_{};
@@ -239,6 +240,7 @@ void Shim::Fork() {
   }
   ::close(ends[1]);
   exec_fd_ = ends[0];
+  group_ = rank_;
   LAUNCH_FAILPOINT("launch.9.after");
 }
 
@@ -352,6 +354,9 @@ void Shim::OnCommands() {
       case Op::kKillAll:
         Handle(Event::kKillAll);
         break;
+      case Op::kSignalOrphans:
+        Handle(Event::kSignalOrphans);
+        break;
     }
   }
 }
@@ -363,14 +368,15 @@ void Shim::Handle(Event event) {
   if ((step.actions & kNoteStarted) != 0) NoteStarted();
   if ((step.actions & kSendToRank) != 0 && rank_ > 0) {
     Note(command_);
-    (void)::kill(rank_, command_.signal);
+    if (!SignalCatchersBelow(rank_, command_.signal)) (void)::kill(rank_, command_.signal);
   }
   if ((step.actions & kSendToGroup) != 0 && rank_ > 0) {
     Note(command_);
     // The rank leads its session, so its number is its group's, and it is ours until reaped.
     (void)::kill(-rank_, command_.signal);
   }
-  if ((step.actions & kSendToChildren) != 0) SignalChildren(command_.signal);
+  if ((step.actions & kSendToChildren) != 0) SignalLeft(group_, Left::kAll, command_.signal);
+  if ((step.actions & kSendToOrphans) != 0) SignalLeft(group_, Left::kOthers, command_.signal);
   if ((step.actions & kKillChildren) != 0) {
     killing_ = true;
     command_.signal = SIGKILL;

@@ -103,9 +103,12 @@ inline constexpr std::uint32_t kWhyLease = 8;  // launch::StopCause::kLease
 
 // A command in the FIFO `control`; smaller than PIPE_BUF, so writes are atomic.
 enum class Op : std::uint32_t {
-  kSignalRank = 1,   // the rank process only (checkpoint signal)
-  kSignalGroup = 2,  // its process group (TERM)
+  kSignalRank = 1,   // checkpoint signal: the rank's process, or those below it that catch it
+  kSignalGroup = 2,  // its process group (TERM); once the rank has ended, what it left
   kKillAll = 3,      // SIGKILL every descendant until none is left
+  // What the rank left outside of its process group; nothing while it runs. Shims of versions
+  // before it pass it over.
+  kSignalOrphans = 4,
 };
 struct Command {
   std::uint32_t magic = kMagic;

@@ -22,6 +22,7 @@ constexpr Step kTable[kStates][kEvents] = {
         {S::kPreparing, kNothing},  // kSignalRank
         {S::kPreparing, kNothing},  // kSignalGroup
         {S::kPreparing, kNothing},  // kKillAll
+        {S::kPreparing, kNothing},  // kSignalOrphans
     },
     // kStarting
     {
@@ -38,6 +39,7 @@ constexpr Step kTable[kStates][kEvents] = {
         {S::kStarting, kSendToRank},    // kSignalRank
         {S::kStarting, kSendToRank},    // kSignalGroup: may not have its own group yet
         {S::kStarting, kKillChildren},  // kKillAll
+        {S::kStarting, kNothing},       // kSignalOrphans
     },
     // kRunning
     {
@@ -54,6 +56,7 @@ constexpr Step kTable[kStates][kEvents] = {
         {S::kRunning, kSendToRank},     // kSignalRank
         {S::kRunning, kSendToGroup},    // kSignalGroup
         {S::kRunning, kKillChildren},   // kKillAll
+        {S::kRunning, kNothing},        // kSignalOrphans: its group is sent to
     },
     // kRecording
     {
@@ -70,6 +73,7 @@ constexpr Step kTable[kStates][kEvents] = {
         {S::kRecording, kNothing},         // kSignalRank: it has ended
         {S::kRecording, kSendToChildren},  // kSignalGroup
         {S::kRecording, kKillChildren},    // kKillAll
+        {S::kRecording, kSendToOrphans},   // kSignalOrphans
     },
     // kReaping
     {
@@ -86,9 +90,11 @@ constexpr Step kTable[kStates][kEvents] = {
         {S::kReaping, kNothing},         // kSignalRank
         {S::kReaping, kSendToChildren},  // kSignalGroup
         {S::kReaping, kKillChildren},    // kKillAll
+        {S::kReaping, kSendToOrphans},   // kSignalOrphans
     },
     // kDone
     {
+        {S::kDone, kNothing},
         {S::kDone, kNothing},
         {S::kDone, kNothing},
         {S::kDone, kNothing},

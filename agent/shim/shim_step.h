@@ -29,8 +29,9 @@ enum class Event : std::uint8_t {
   kSignalRank,  // commands
   kSignalGroup,
   kKillAll,
+  kSignalOrphans,
 };
-inline constexpr int kEvents = 13;
+inline constexpr int kEvents = 14;
 
 // Bits; the driver carries them out in this order.
 enum Action : std::uint32_t {
@@ -39,12 +40,13 @@ enum Action : std::uint32_t {
   kNoteStarted = 1u << 1,  // write the rank's record into `start`
   kSendToRank = 1u << 2,
   kSendToGroup = 1u << 3,
-  kSendToChildren = 1u << 4,  // the rank is gone: to each child of the shim
+  kSendToChildren = 1u << 4,  // the rank is gone: to what it left
   kKillChildren = 1u << 5,    // now, and again after each child that ends
   kWriteRecord = 1u << 6,
   kArmRetry = 1u << 7,
   kReap = 1u << 8,  // ask whether children are left
   kLeave = 1u << 9,
+  kSendToOrphans = 1u << 10,  // the rank is gone: to what it left outside of its process group
 };
 
 struct Step {

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import textwrap
 
+import pytest
 from conftest import BIN, VENV, stays, wait_until
 
 # Says when it began; in the first attempt the last rank then fails.
@@ -139,6 +140,50 @@ def test_ranks_keep_the_time_until_their_limit_when_the_agent_restarts_after_the
     assert [name for name, _ in seen] == ["SIGUSR1", "SIGTERM"]
     assert seen[1][1] - seen[0][1] >= 10.0
     assert cluster.state_of(job) == "TIMEOUT"
+
+
+SLOW = """\
+    import signal, sys, time
+    def save(number, frame):
+        name = signal.Signals(number).name
+        print("got", name, flush=True)
+        time.sleep(2)
+        print("saved", name, flush=True)
+        sys.exit(0)
+    for number in signal.SIGUSR1, signal.SIGTERM:
+        signal.signal(number, save)
+    print("trains", flush=True)
+    while True:
+        time.sleep(0.05)
+    """
+SCRIPT = """\
+name: script
+gpus: 0
+cpus: 1
+procs_per_node: 1
+stop_duration: 30s
+{more}run: |
+  echo begin
+  {python} slow.py
+  echo end
+"""
+
+
+@pytest.mark.parametrize(("name", "more"), (("SIGTERM", ""), ("SIGUSR1", "checkpoint: {dir: out, signal: USR1@30s}\n")))
+def test_a_trainer_that_a_script_started_gets_the_signals_and_its_time_to_save(cluster, name, more):
+    cluster.up()
+    cluster.write("slow.py", textwrap.dedent(SLOW))
+    job = cluster.submit(cluster.write("job.yaml", SCRIPT.format(more=more, python=f"{VENV}/bin/python")))
+
+    def log():
+        return cluster.launch("logs", job, "--no-prefix", code=None).stdout.split("\n")
+
+    wait_until("it trains", lambda: "trains" in log(), 60)
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED", timeout=25)  # long before the signal's time or the grace is over
+    lines = log()
+    assert [line for line in lines if line.startswith(("got", "saved"))] == [f"got {name}", f"saved {name}"]
+    assert ("end" in lines) == (name == "SIGUSR1"), "TERM is for the shell too"
 
 
 def test_an_agent_from_a_copied_state_directory_is_refused_and_named(cluster, tmp_path):

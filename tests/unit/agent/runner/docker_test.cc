@@ -94,6 +94,13 @@ TEST_F(DockerTest, AStopEndsWhatTheDaemonRuns) {
   EXPECT_EQ(ProbeLock(Lock()), LockState::kFree);
 }
 
+// Until the kill something holds the container's standard input, which heeds no TERM.
+TEST_F(DockerTest, AStopDoesNotWaitForWhatHoldsAContainerThatHasEnded) {
+  ASSERT_TRUE(bench_.Run(Spec()));
+  ASSERT_TRUE(Exists("up"));
+  EXPECT_TRUE(bench_.Stop(kKey, Millis{3'600'000}));
+}
+
 TEST_F(DockerTest, AGpuIsHeldForWhatIsLeftInAContainer) {
   bench_.options().proof_time = Millis{50};
   bench_.Kill();

@@ -89,6 +89,16 @@ TEST(ShimStep, SendsNothingToARankThatIsGone) {
   }
 }
 
+TEST(ShimStep, SendsToWhatTheRankLeftOnlyOnceItIsGone) {
+  for (const State state : {State::kPreparing, State::kStarting, State::kRunning}) {
+    EXPECT_EQ(Next(state, Event::kSignalOrphans), (Step{state, kNothing}));
+  }
+  for (const State state : {State::kRecording, State::kReaping}) {
+    EXPECT_EQ(Next(state, Event::kSignalOrphans), (Step{state, kSendToOrphans}));
+    EXPECT_EQ(Next(state, Event::kSignalGroup), (Step{state, kSendToChildren}));
+  }
+}
+
 TEST(ShimStep, NeverGoesBack) {
   for (int state = 0; state < kStates; ++state) {
     for (int event = 0; event < kEvents; ++event) {
