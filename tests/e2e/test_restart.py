@@ -186,6 +186,25 @@ def test_a_trainer_that_a_script_started_gets_the_signals_and_its_time_to_save(c
     assert ("end" in lines) == (name == "SIGUSR1"), "TERM is for the shell too"
 
 
+@pytest.mark.parametrize(("name", "more"), (("SIGTERM", ""), ("SIGUSR1", "checkpoint: {dir: out, signal: USR1@60s}\n")))
+def test_each_trainer_of_torchrun_gets_the_signals_once(cluster, name, more):
+    cluster.up()
+    cluster.write("slow.py", textwrap.dedent(SLOW))
+    cluster.write("train.sh", "echo begin\ntorchrun --nproc_per_node=2 slow.py\necho end\n")
+    text = SCRIPT.format(more=more, python="").split("run:")[0].replace("procs_per_node: 1", "procs_per_node: 2")
+    text += f"env: {{PATH: '{VENV}/bin:$PATH'}}\nlauncher: node\nrun: bash train.sh\n"
+    job = cluster.submit(cluster.write("job.yaml", text))
+
+    def log():
+        return cluster.launch("logs", job, "--no-prefix", code=None).stdout
+
+    wait_until("both train", lambda: log().count("trains") == 2, 90)
+    cluster.launch("cancel", job)
+    cluster.wait_for(job, "CANCELLED", timeout=50)
+    assert [log().count(f"{word} SIG") for word in ("got", "saved")] == [2, 2], log()
+    assert log().count(f"saved {name}") == 2, log()
+
+
 def test_an_agent_from_a_copied_state_directory_is_refused_and_named(cluster, tmp_path):
     cluster.up()
     (node,) = cluster.node_names()
