@@ -97,7 +97,8 @@ struct Controller::Running {
               [this](Millis delay, std::function<void()> later) {
                 executor.After(delay, std::move(later));
               }),
-        planner([this](event::Planned planned) { mailbox.PushAlways(std::move(planned)); }),
+        planner([this](event::Planned planned) { mailbox.PushAlways(std::move(planned)); },
+                [this](RequestId request) { return requests.IsWaiting(request); }),
         diagnosis([this](const LogsCall& call, Millis at_most,
                          const LogFeed& feed) { return ReadLog(relay, call, at_most, feed); },
                   [this](event::Diagnosed diagnosed) { mailbox.PushAlways(std::move(diagnosed)); }),

@@ -139,39 +139,56 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
   return outcome;
 }
 
-PlanWorker::PlanWorker(std::function<void(event::Planned)> answer)
-    : answer_(std::move(answer)), thread_([this] { Run(); }) {}
+PlanWorker::PlanWorker(std::function<void(event::Planned)> answer, PlanQueue::IsWaiting is_waiting,
+                       Plan plan)
+    : answer_(std::move(answer)),
+      plan_(std::move(plan)),
+      wanted_(std::move(is_waiting)),
+      thread_([this] { Run(); }) {}
 
 PlanWorker::~PlanWorker() { Stop(); }
 
 void PlanWorker::Want(effect::PlanWanted wanted) {
-  const MutexLock lock(mutex_);
-  if (stopping_) return;
-  wanted_.push_back(std::move(wanted));
-  changed_.notify_one();
+  std::vector<PlanQueue::Dropped> dropped;
+  {
+    const MutexLock lock(mutex_);
+    if (stopping_) return;
+    dropped = wanted_.Add(std::move(wanted));
+    changed_.notify_one();
+  }
+  Answer(std::move(dropped));
 }
 
 void PlanWorker::Stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
-    wanted_.clear();
+    wanted_.Clear();
     changed_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
 }
 
+void PlanWorker::Answer(std::vector<PlanQueue::Dropped> dropped) const {
+  for (PlanQueue::Dropped& one : dropped) {
+    PlanOutcome outcome;
+    outcome.error = std::move(one.why);
+    answer_({one.ticket, std::move(outcome)});
+  }
+}
+
 void PlanWorker::Run() {
   for (;;) {
-    effect::PlanWanted wanted;
+    std::optional<effect::PlanWanted> wanted;
+    std::vector<PlanQueue::Dropped> dropped;
     {
       MutexLock lock(mutex_);
       while (wanted_.empty() && !stopping_) changed_.wait(lock.native());
       if (stopping_) return;
-      wanted = std::move(wanted_.front());
-      wanted_.pop_front();
+      wanted = wanted_.Take(dropped);
     }
-    answer_({wanted.ticket, MakeOutcome(wanted)});
+    Answer(std::move(dropped));
+    if (wanted) answer_({wanted->ticket, plan_(*wanted)});
   }
 }
 

@@ -48,6 +48,7 @@ std::optional<Error> Hopeless(const effect::PlanWanted& wanted) {
 template <class Asked>
 std::optional<effect::PlanWanted> WantPlan(Draft& draft, const Asked& event) {
   effect::PlanWanted wanted;
+  wanted.request = event.request;
   wanted.owner = event.caller.user;
   wanted.spec = FirstElement(event.spec);
   wanted.context = event.context;

@@ -100,7 +100,8 @@ struct NodeOffer {
 // Ask a plan worker; its answer is event::Planned with the same ticket.
 struct PlanWanted {
   std::uint64_t ticket = 0;
-  UserName owner;  // as authenticated
+  RequestId request;  // whose answer it is for; 0: that of none
+  UserName owner;     // as authenticated
   JobSpec spec;
   SubmitContext context;
   std::vector<NodeOffer> offers;

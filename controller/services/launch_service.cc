@@ -62,7 +62,8 @@ class LaunchService final : public pb::Launch::CallbackService {
     auto* reactor = context->DefaultReactor();
     parts_.requests.Ask(
         who.caller.user.value, std::move(event),
-        AnswerWith<PlanAnswer>(reactor, [reply](PlanAnswer body) { *reply = ToPlanReply(body); }));
+        AnswerWith<PlanAnswer>(reactor, [reply](PlanAnswer body) { *reply = ToPlanReply(body); }),
+        [context] { return context->IsCancelled(); });
     return reactor;
   }
 

@@ -10,7 +10,7 @@ Requests::Requests(Mailbox<Event>& mailbox, Executor& executor)
 Requests::Requests(Mailbox<Event>& mailbox, Executor& executor, Limits limits)
     : mailbox_(mailbox), executor_(executor), limits_(limits) {}
 
-RequestId Requests::Open(const std::string& caller, Done done) {
+RequestId Requests::Open(const std::string& caller, Done done, Gone gone) {
   std::optional<Error> refused;
   RequestId id;
   {
@@ -25,7 +25,7 @@ RequestId Requests::Open(const std::string& caller, Done done) {
     } else {
       ++count;
       id = RequestId{++last_};
-      waiting_.emplace(id, Waiting{caller, std::move(done)});
+      waiting_.emplace(id, Waiting{caller, std::move(done), std::move(gone)});
     }
   }
   if (refused) {
@@ -52,6 +52,13 @@ void Requests::Complete(RequestId id, Result<ReplyBody> body) {
     if (--count->second == 0) of_caller_.erase(count);
   }
   waiting.done(std::move(body));
+}
+
+// Under the lock: what `gone` looks at lives until Done is called.
+bool Requests::IsWaiting(RequestId id) const {
+  const MutexLock lock(mutex_);
+  const auto found = waiting_.find(id);
+  return found != waiting_.end() && !(found->second.gone && found->second.gone());
 }
 
 void Requests::Refuse(const Error& error) {

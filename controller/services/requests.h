@@ -19,6 +19,7 @@ namespace launch::controller {
 class Requests {
  public:
   using Done = std::function<void(Result<ReplyBody>)>;  // on any thread; must not block
+  using Gone = std::function<bool()>;  // whether the caller has hung up; asked before Done only
 
   struct Limits {
     Millis deadline{10'000};
@@ -31,8 +32,8 @@ class Requests {
   // Posts `event` under a new request id. `caller` (a user or a joiner) is whom its limit counts
   // for.
   template <class E>
-  void Ask(const std::string& caller, E event, Done done) {
-    const RequestId id = Open(caller, std::move(done));
+  void Ask(const std::string& caller, E event, Done done, Gone gone = {}) {
+    const RequestId id = Open(caller, std::move(done), std::move(gone));
     if (id.value == 0) return;
     event.request = id;
     if (!mailbox_.Push(Event(std::move(event)))) {
@@ -42,6 +43,8 @@ class Requests {
   }
 
   void Complete(RequestId id, Result<ReplyBody> body) LAUNCH_EXCLUDES(mutex_);
+  // Whether its answer would still reach somebody.
+  bool IsWaiting(RequestId id) const LAUNCH_EXCLUDES(mutex_);
   // For the controller's stop: gives `error` to all who wait and to whoever comes later.
   void Refuse(const Error& error) LAUNCH_EXCLUDES(mutex_);
 
@@ -49,14 +52,15 @@ class Requests {
   struct Waiting {
     std::string caller;
     Done done;
+    Gone gone;
   };
   // Opens a request. Id 0: it was refused, and `done` was called with the error.
-  RequestId Open(const std::string& caller, Done done) LAUNCH_EXCLUDES(mutex_);
+  RequestId Open(const std::string& caller, Done done, Gone gone) LAUNCH_EXCLUDES(mutex_);
 
   Mailbox<Event>& mailbox_;
   Executor& executor_;
   const Limits limits_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::uint64_t last_ LAUNCH_GUARDED_BY(mutex_) = 0;
   std::map<RequestId, Waiting> waiting_ LAUNCH_GUARDED_BY(mutex_);
   std::map<std::string, std::size_t> of_caller_ LAUNCH_GUARDED_BY(mutex_);

@@ -30,11 +30,22 @@ constexpr std::size_t kMostMoves = 64;  // functions that change the place
 
 constexpr std::size_t kMostSkipped = 1024;
 
-bool Mentions(const ShellCommand& command, const std::string& name) {
-  return std::any_of(command.words.begin(), command.words.end(), [&](const ShellWord& word) {
-    return word.raw.find("$" + name) != std::string::npos ||
-           word.raw.find("${" + name) != std::string::npos;
-  });
+// Calls `use` with the names of the variables in the words, "$NAME" and "${NAME", and "NAME[@]".
+void ForEachVariable(const ShellCommand& command,
+                     const std::function<void(std::string_view)>& use) {
+  for (const ShellWord& word : command.words) {
+    const std::string_view raw = word.raw;
+    for (std::size_t at = raw.find('$'); at != std::string_view::npos; at = raw.find('$', at)) {
+      ++at;
+      if (at < raw.size() && raw[at] == '{') ++at;
+      std::size_t end = at;
+      while (end < raw.size() && IsNameChar(raw[end])) ++end;
+      if (end == at) continue;
+      use(raw.substr(at, end - at));
+      constexpr std::string_view kAll = "[@]";
+      if (raw.substr(end).starts_with(kAll)) use(raw.substr(at, end + kAll.size() - at));
+    }
+  }
 }
 
 // "[ -n "$X" ] && ..."
@@ -107,6 +118,7 @@ void ShellWalk::Walk(const ShellScript& script) {
   };
   const std::set<std::string> idle =
       sourced_ ? std::set<std::string>() : FunctionsNeverNamed(script);
+  std::optional<LastCalls> calls;
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     if (leaves_loop_ || round_unsure_) break;
     if (forgets_to > 0 && i > forgets_to) end_forgotten();
@@ -119,7 +131,7 @@ void ShellWalk::Walk(const ShellScript& script) {
     }
     const bool decides = decides_ != Decides::kNone;
     const bool takes_out = decides && decided_.depth() == decided;
-    if (const auto end = takes_out ? EndOfCalledFunction(script, i) : std::nullopt) {
+    if (const auto end = takes_out ? EndOfCalledFunction(script, i, calls) : std::nullopt) {
       i = *end;
       continue;
     }
@@ -216,15 +228,26 @@ std::optional<std::size_t> ShellWalk::EndOfIdleFunction(const ShellScript& scrip
       !idle.contains(reader.name())) {
     return std::nullopt;
   }
-  while (++i < commands.size()) {
+  for (; ++i < commands.size() && body_commands_left_ > 0; --body_commands_left_) {
     if (reader.Take(commands[i], next(i)) == FunctionReader::Step::kCloses) return i;
   }
   return std::nullopt;
 }
 
+// Where in the text each word is called for the last time.
+ShellWalk::LastCalls ShellWalk::CallsIn(const ShellScript& script) {
+  LastCalls calls;
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const ShellCommand& command = script.commands[i];
+    const std::size_t at = CalledWord(command);
+    if (at < command.words.size()) calls.insert_or_assign(command.words[at].raw, i);
+  }
+  return calls;
+}
+
 // Notes the body of a function that opens at `i` and is called behind it: the index of its end.
-std::optional<std::size_t> ShellWalk::EndOfCalledFunction(const ShellScript& script,
-                                                          std::size_t i) {
+std::optional<std::size_t> ShellWalk::EndOfCalledFunction(const ShellScript& script, std::size_t i,
+                                                          std::optional<LastCalls>& calls) {
   constexpr std::size_t kMostFunctions = 64;
   const auto& commands = script.commands;
   const auto next = [&](std::size_t at) {
@@ -235,19 +258,17 @@ std::optional<std::size_t> ShellWalk::EndOfCalledFunction(const ShellScript& scr
       reader.Take(commands[i], next(i)) != FunctionReader::Step::kOpens) {
     return std::nullopt;
   }
+  if (!calls) calls = CallsIn(script);
+  const std::string name = reader.name();
+  const auto call = calls->find(name);
+  if (call == calls->end() || call->second <= i) return std::nullopt;
   std::size_t end = i + 1;
-  while (end < commands.size() &&
+  while (end < commands.size() && body_commands_left_ > 0 &&
          reader.Take(commands[end], next(end)) != FunctionReader::Step::kCloses) {
     ++end;
+    --body_commands_left_;
   }
-  if (end >= commands.size()) return std::nullopt;
-  const std::string name = reader.name();
-  const bool called = std::any_of(commands.begin() + static_cast<std::ptrdiff_t>(end),
-                                  commands.end(), [&](const auto& one) {
-                                    const std::size_t at = CalledWord(one);
-                                    return at < one.words.size() && one.words[at].raw == name;
-                                  });
-  if (!called) return std::nullopt;
+  if (end >= commands.size() || body_commands_left_ == 0 || call->second < end) return std::nullopt;
   ShellScript body;
   if (commands[i].words[0].raw == "function" && commands[i].words.size() > 3) {
     ShellCommand first = commands[i];  // function f { command
@@ -637,18 +658,23 @@ void ShellWalk::TakeChoice(const std::string& name, const std::optional<std::str
   if (values.size() > 1) LeaveUnknown(name, known_);
 }
 
+// The first one by name.
 void ShellWalk::ForEachChoice(const ShellCommand& command, const Words& use) {
-  for (const auto& [name, choice] : choices_) {
-    const std::vector<std::string>& values = choice.values;
-    const bool some = values.size() > 1 && values.size() <= kMostChoices;
-    if (!some || known_.contains(name) || !Mentions(command, name)) continue;
-    for (const std::string& value : values) {
-      known_.insert_or_assign(name, value);
-      use(splitter_.Split(command.words, known_));
-    }
-    known_.erase(name);
-    return;
+  auto first = choices_.end();
+  ForEachVariable(command, [&](std::string_view name) {
+    const auto found = choices_.find(name);
+    if (found == choices_.end() || known_.contains(name)) return;
+    const std::size_t values = found->second.values.size();
+    const bool some = values > 1 && values <= kMostChoices;
+    if (some && (first == choices_.end() || found->first < first->first)) first = found;
+  });
+  if (first == choices_.end()) return;
+  const std::string name = first->first;
+  for (const std::string& value : std::vector<std::string>(first->second.values)) {
+    known_.insert_or_assign(name, value);
+    use(splitter_.Split(command.words, known_));
   }
+  known_.erase(name);
 }
 
 void ShellWalk::Restore(const std::vector<Before>& before) {

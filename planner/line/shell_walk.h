@@ -109,9 +109,12 @@ class ShellWalk {
   };
 
   std::optional<std::string> ValueOf(const std::string& name) const;
-  std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i);
-  static std::optional<std::size_t> EndOfIdleFunction(const ShellScript& script, std::size_t i,
-                                                      const std::set<std::string>& idle);
+  using LastCalls = std::map<std::string_view, std::size_t>;  // words of the text
+  static LastCalls CallsIn(const ShellScript& script);
+  std::optional<std::size_t> EndOfCalledFunction(const ShellScript& script, std::size_t i,
+                                                 std::optional<LastCalls>& calls);
+  std::optional<std::size_t> EndOfIdleFunction(const ShellScript& script, std::size_t i,
+                                               const std::set<std::string>& idle);
   enum class Round { kOver, kLeaves, kUnsure };
   bool WalksArgumentLoop(const ShellScript& script, std::size_t i, const ArgumentLoop& loop);
   Round WalkRound(const ShellScript& body);
@@ -163,8 +166,9 @@ class ShellWalk {
   bool leaves_loop_ = false;     // the round at hand is the last one
   bool round_unsure_ = false;    // how the round goes on is not known
   int forgetting_ = 0;           // loops that are read once, within each other
-  std::size_t round_bytes_left_ = 128 * 1024;  // texts may be hostile
-  std::size_t make_bytes_left_ = 512 * 1024;   // of makefiles, read anew for each call
+  std::size_t body_commands_left_ = 256 * 1024;  // that are looked through for a function's end
+  std::size_t round_bytes_left_ = 128 * 1024;    // texts may be hostile
+  std::size_t make_bytes_left_ = 512 * 1024;     // of makefiles, read anew for each call
   int call_level_ = 0;
   int calls_left_ = 256;
   const std::map<std::string, std::string>& files_;

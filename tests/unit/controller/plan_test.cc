@@ -1,10 +1,16 @@
 // The plan worker and the stored form of plans.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
+#include "common/mailbox.h"
 #include "common/pki.h"
 #include "controller/plan_codec.h"
+#include "controller/plan_queue.h"
 #include "controller/plan_worker.h"
 #include "controller/store/record_codec.h"
 #include "tests/fakes/memory_store.h"
@@ -57,6 +63,107 @@ TEST(PlanWorker, PlansNothingThatANodeWouldNotRead) {
   ASSERT_TRUE(outcome.error.has_value());
   EXPECT_TRUE(outcome.allocations.empty());
   EXPECT_TRUE(outcome.stored.empty());
+}
+
+effect::PlanWanted Asked(std::uint64_t ticket, const std::string& owner, std::uint64_t request) {
+  effect::PlanWanted wanted;
+  wanted.ticket = ticket;
+  wanted.owner = UserName{owner};
+  wanted.request = RequestId{request};
+  return wanted;
+}
+
+effect::PlanWanted OfPlaced(std::uint64_t ticket, const std::string& owner) {
+  effect::PlanWanted wanted = Asked(ticket, owner, 0);
+  wanted.placed = effect::PlanWanted::Placed{Key{JobId{ticket}, Attempt{1}}, {}, {}};
+  return wanted;
+}
+
+bool Always(RequestId) { return true; }
+
+std::vector<std::uint64_t> TicketsIn(PlanQueue& queue) {
+  std::vector<std::uint64_t> tickets;
+  std::vector<PlanQueue::Dropped> dropped;
+  while (const auto wanted = queue.Take(dropped)) tickets.push_back(wanted->ticket);
+  EXPECT_TRUE(dropped.empty());
+  return tickets;
+}
+
+TEST(PlanQueue, JobsAboutToStartComeFirstAndOwnersTakeTurns) {
+  PlanQueue queue(Always);
+  for (const std::uint64_t ticket : {1, 2, 3})
+    EXPECT_TRUE(queue.Add(Asked(ticket, "eve", 7)).empty());
+  EXPECT_TRUE(queue.Add(Asked(4, "bob", 8)).empty());
+  EXPECT_TRUE(queue.Add(OfPlaced(5, "eve")).empty());
+  EXPECT_TRUE(queue.Add(OfPlaced(6, "eve")).empty());
+  EXPECT_TRUE(queue.Add(OfPlaced(7, "ana")).empty());
+  EXPECT_EQ(TicketsIn(queue), (std::vector<std::uint64_t>{7, 5, 6, 4, 1, 2, 3}));
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(PlanQueue, NothingIsPlannedForARequestThatIsOver) {
+  std::set<std::uint64_t> waiting = {10, 11};
+  PlanQueue queue([&](RequestId request) { return waiting.contains(request.value); });
+  EXPECT_TRUE(queue.Add(Asked(1, "eve", 10)).empty());
+  EXPECT_TRUE(queue.Add(Asked(2, "eve", 11)).empty());
+  EXPECT_TRUE(queue.Add(OfPlaced(3, "eve")).empty());
+  waiting.erase(10);
+  std::vector<PlanQueue::Dropped> dropped;
+  EXPECT_EQ(queue.Take(dropped)->ticket, 3u) << "a job's own plan is of no request";
+  EXPECT_EQ(queue.Take(dropped)->ticket, 2u);
+  ASSERT_EQ(dropped.size(), 1u);
+  EXPECT_EQ(dropped[0].ticket, 1u);
+  EXPECT_EQ(dropped[0].why.code, ErrorCode::kDeadlineExceeded);
+}
+
+TEST(PlanQueue, OneUserCannotTakeEveryPlace) {
+  bool eve_waits = true;
+  PlanQueue queue([&](RequestId request) { return request.value != 7 || eve_waits; });
+  std::uint64_t ticket = 0;
+  while (ticket < PlanQueue::kMostOfUser) EXPECT_TRUE(queue.Add(Asked(++ticket, "eve", 7)).empty());
+  const auto refused = queue.Add(Asked(++ticket, "eve", 7));
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].ticket, ticket);
+  EXPECT_EQ(refused[0].why.code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(refused[0].why.message,
+            "64 plans of eve are waiting to be made already; a user may have no more");
+  EXPECT_FALSE(refused[0].why.hint.empty());
+  EXPECT_TRUE(queue.Add(Asked(++ticket, "bob", 8)).empty());
+  EXPECT_TRUE(queue.Add(OfPlaced(++ticket, "eve")).empty()) << "her jobs start all the same";
+  eve_waits = false;  // those for which nobody waits take no place
+  EXPECT_EQ(queue.Add(Asked(++ticket, "eve", 9)).size(), PlanQueue::kMostOfUser);
+}
+
+// Whoever was answered at a deadline costs nothing any more, and the core is told of each ticket.
+TEST(PlanWorker, AnswersWithoutPlanningWhatNobodyWaitsFor) {
+  std::promise<void> go_on;
+  std::shared_future<void> may_go_on(go_on.get_future());
+  Mailbox<event::Planned> answers(16);
+  std::vector<std::uint64_t> planned;  // by the worker's thread alone until it has answered
+  std::set<std::uint64_t> waiting = {1, 2};
+  PlanWorker worker([&](event::Planned one) { answers.PushAlways(std::move(one)); },
+                    [&](RequestId request) { return waiting.contains(request.value); },
+                    [&](const effect::PlanWanted& wanted) {
+                      may_go_on.wait();
+                      planned.push_back(wanted.ticket);
+                      return PlanOutcome{};
+                    });
+  worker.Want(OfPlaced(1, "ana"));
+  worker.Want(Asked(2, "eve", 2));
+  worker.Want(Asked(3, "eve", 3));
+  go_on.set_value();
+  std::vector<event::Planned> got;
+  while (got.size() < 3) {
+    auto batch = answers.TakeBatch(16, 10'000);
+    if (batch.empty()) break;
+    got.insert(got.end(), batch.begin(), batch.end());
+  }
+  ASSERT_EQ(got.size(), 3u);
+  worker.Stop();
+  EXPECT_EQ(planned, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_FALSE(got[1].outcome.error.has_value());
+  EXPECT_EQ(got[2].ticket, 3u);
+  ASSERT_TRUE(got[2].outcome.error.has_value());
 }
 
 TEST(StoredPlan, IsReadFromItsOwnChunksOnlyAndHeldAgainstItsDigest) {

@@ -53,6 +53,26 @@ TEST(RequestsTest, OneCallerCannotTakeEveryPlace) {
   requests.Ask("bob", Anything(), [](Result<ReplyBody>) { FAIL() << "bob has room"; });
 }
 
+TEST(RequestsTest, NobodyWaitsForARequestThatIsAnsweredOrWhoseCallerHungUp) {
+  Mailbox<Event> mailbox(8);
+  Executor executor;
+  Requests requests(mailbox, executor);
+  bool gone = false;
+  requests.Ask("ana", Anything(), [](Result<ReplyBody>) {});
+  requests.Ask(
+      "bob", Anything(), [](Result<ReplyBody>) {}, [&] { return gone; });
+  const auto events = mailbox.TakeBatch(8, 0);
+  const RequestId ana = std::get<event::ListNodes>(events.at(0)).request;
+  const RequestId bob = std::get<event::ListNodes>(events.at(1)).request;
+  EXPECT_TRUE(requests.IsWaiting(ana));
+  EXPECT_TRUE(requests.IsWaiting(bob));
+  gone = true;
+  EXPECT_TRUE(requests.IsWaiting(ana));
+  EXPECT_FALSE(requests.IsWaiting(bob));
+  requests.Complete(ana, ReplyBody(reply::Nodes{}));
+  EXPECT_FALSE(requests.IsWaiting(ana));
+}
+
 TEST(RequestsTest, ARequestThatNobodyAnswersEndsAtItsDeadline) {
   Mailbox<Event> mailbox(8);
   Executor executor;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ctime>
 #include <random>
 
 #include "planner/line/launch_line.h"
@@ -65,6 +66,28 @@ TEST(HostileInput, ALongScriptIsReadInReasonableTime) {
   std::string text;
   while (text.size() < 250'000) text += "echo a b c\n";
   EXPECT_TRUE(ReadLaunchLine(text, {}));
+}
+
+// Clock ticks of this process to read a script of `lines`, numbered in place of each '#'.
+std::clock_t TimeOf(std::string_view line, int lines) {
+  LaunchLineOptions options;
+  std::string& text = options.files["a.sh"];
+  for (int i = 0; i < lines; ++i) {
+    for (const char c : line) text += c == '#' ? std::to_string(i) : std::string(1, c);
+  }
+  text += "torchrun --nproc_per_node=2 t.py\n";
+  const std::clock_t before = std::clock();
+  EXPECT_TRUE(ReadLaunchLine("bash a.sh", options)) << line;
+  return std::clock() - before;
+}
+
+// Plans are made one after another: four times the text must not take sixteen times as long.
+TEST(HostileInput, TheWorkGrowsWithAScriptAndNotWithItsSquare) {
+  for (const std::string_view line :
+       {"if [ -n \"$O#\" ]; then V#=$X#; else V#=3; fi; echo $V#\n", "f#() { echo hello; }\n"}) {
+    const std::clock_t few = TimeOf(line, 400);
+    EXPECT_LT(TimeOf(line, 1'600), 7 * few) << line;
+  }
 }
 
 TEST(HostileInput, LoopsOverArgumentsWithinEachOtherAreReadInReasonableTime) {

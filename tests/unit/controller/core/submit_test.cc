@@ -24,6 +24,8 @@ TEST(Submit, MakesOneJobOfTwoRequestsThatWaitForTheirPlanTogether) {
   const RequestId first = core.Submit(GpuJob(1, 1), false, "k");
   const RequestId second = core.Submit(GpuJob(1, 1), false, "k");
   const auto effects = core.effects;
+  EXPECT_EQ(std::get<effect::PlanWanted>(effects.at(0)).request, first);
+  EXPECT_EQ(std::get<effect::PlanWanted>(effects.at(1)).request, second);
   core.answer_plans = true;
   core.Ignore();
   for (const Effect& effect : effects) {
