@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <vector>
 
 #include "common/account.h"
 #include "common/descriptor_limit.h"
@@ -113,6 +114,40 @@ Result<void> Backup(const Options& options) {
   return {};
 }
 
+template <class Name>
+std::string NamesOf(const std::vector<Name>& names) {
+  std::string text;
+  for (const Name& name : names) text += (text.empty() ? "" : ", ") + name.value;
+  return text;
+}
+
+// What of the access that was taken away since the backup a restore has kept.
+void SayCarriedOver(const Restored& restored) {
+  if (!restored.carried) {
+    std::cout << "  what was revoked since the backup is not known: revoke it again, before the "
+              << "controller is reached by others (launch token revoke --user NAME, --node NAME)\n";
+    return;
+  }
+  const CarriedOver& carried = *restored.carried;
+  if (carried == CarriedOver{}) {
+    std::cout << "  nothing was revoked since the backup\n";
+    return;
+  }
+  std::cout << "  carried over from the one that was there:\n";
+  if (!carried.shut_out.empty())
+    std::cout << "    users that were revoked: " << NamesOf(carried.shut_out) << "\n";
+  if (!carried.no_operator.empty())
+    std::cout << "    no operators any more: " << NamesOf(carried.no_operator) << "\n";
+  if (carried.certificates > 0)
+    std::cout << "    certificates that were revoked or replaced: " << carried.certificates << "\n";
+  if (!carried.nodes.empty())
+    std::cout << "    nodes with a newer certificate: " << NamesOf(carried.nodes) << "\n";
+  if (carried.tokens_used + carried.tokens_revoked > 0) {
+    std::cout << "    join tokens: " << carried.tokens_used << " used, " << carried.tokens_revoked
+              << " revoked\n";
+  }
+}
+
 Result<void> Restore(const Options& options) {
   LAUNCH_ASSIGN_OR_RETURN(const Restored restored, RestoreStore(options.file, options.state));
   std::cout << "the store of " << options.state << " is " << Says(restored.facts) << "\n";
@@ -123,6 +158,7 @@ Result<void> Restore(const Options& options) {
     std::cout << "  its numbers of jobs could not be read, and may be given a second time: "
               << restored.unreadable << "\n";
   }
+  SayCarriedOver(restored);
   std::cout
       << "  the next start is a new incarnation: jobs and attempts that began after the backup "
       << "are unknown to it; what runs of them is left alone and its GPUs are held\n";

@@ -126,40 +126,149 @@ std::string NewestAside(const std::string& file) {
   }
 }
 
-struct Numbers {
+// What a restore takes from the store that it replaces.
+struct TakenFromOld {
   std::string store_id;
   ClusterRecord cluster;
+  AccessRecords access;
 };
 
-Result<Numbers> ReadNumbers(const std::string& file) {
+bool IsOfAccess(const std::string& key) {
+  constexpr std::array<std::string_view, 4> kPrefixes = {"deny/", "user/", "join/", "node/"};
+  return std::ranges::any_of(kPrefixes,
+                             [&](std::string_view prefix) { return key.starts_with(prefix); });
+}
+
+Result<TakenFromOld> ReadTaken(const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(file, Access::kRead));
   LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
   LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "BEGIN"));
   LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db.get(), file));
   LAUNCH_ASSIGN_OR_RETURN(const auto rows, ReadRows(db.get(), file, meta));
-  Numbers numbers{meta.store_id, {}};
+  TakenFromOld kept{meta.store_id, {}, {}};
   for (const StoredRow& row : rows) {
-    if (row.key != KeyOf(numbers.cluster)) continue;
-    LAUNCH_ASSIGN_OR_RETURN(const Entity entity, DecodeRecord(row.key, row.value));
-    numbers.cluster = std::get<ClusterRecord>(entity);
+    const bool cluster = row.key == KeyOf(kept.cluster);
+    if (!cluster && !IsOfAccess(row.key)) continue;
+    LAUNCH_ASSIGN_OR_RETURN(Entity entity, DecodeRecord(row.key, row.value));
+    if (cluster) {
+      kept.cluster = std::get<ClusterRecord>(entity);
+    } else {
+      kept.access.emplace(row.key, std::move(entity));
+    }
   }
-  return numbers;
+  return kept;
 }
 
-Result<void> GoOnFrom(const ClusterRecord& old, const std::string& dir) {
+// In as many commits as the store needs.
+Result<void> PutAll(Store& store, Revision revision, const std::vector<Entity>& entities) {
+  const StoreLimits limits = store.Limits();
+  Batch batch{.expected = revision};
+  std::size_t bytes = 0;
+  const auto commit = [&]() -> Result<void> {
+    if (batch.puts.empty()) return {};
+    LAUNCH_ASSIGN_OR_RETURN(const Committed committed, store.Commit(batch));
+    batch = Batch{.expected = committed.revision};
+    bytes = 0;
+    return {};
+  };
+  for (const Entity& entity : entities) {
+    std::string key = KeyOf(entity);
+    std::string value = EncodeRecord(entity);
+    const std::size_t more = key.size() + value.size();
+    if (batch.puts.size() == limits.records_per_batch || bytes + more > limits.bytes_per_batch)
+      LAUNCH_RETURN_IF_ERROR(commit());
+    bytes += more;
+    batch.puts.emplace_back(std::move(key), std::move(value));
+  }
+  return commit();
+}
+
+Result<CarriedOver> GoOnFrom(const TakenFromOld& old, const std::string& dir) {
+  CarriedOver carried;
+  LAUNCH_ASSIGN_OR_RETURN(const TakenFromOld restored, ReadTaken(dir + "/store.db"));
+  std::vector<Entity> puts = ShutOutsFrom(old.access, restored.access, carried);
+  if (!restored.cluster.id.empty()) puts.push_back(GoneOnFrom(restored.cluster, old.cluster));
+  if (puts.empty()) return carried;
   LAUNCH_ASSIGN_OR_RETURN(const auto store, OpenSqliteStore(dir, {.reserve_bytes = 0}));
   LAUNCH_ASSIGN_OR_RETURN(const Snapshot snapshot, store->Load());
-  LAUNCH_ASSIGN_OR_RETURN(const auto rows, store->Read(KeyOf(old)));
-  if (rows.empty()) return {};
-  LAUNCH_ASSIGN_OR_RETURN(const Entity entity, DecodeRecord(rows[0].key, rows[0].value));
-  const ClusterRecord cluster = GoneOnFrom(std::get<ClusterRecord>(entity), old);
-  Batch batch{.expected = snapshot.revision};
-  batch.puts.emplace_back(KeyOf(cluster), EncodeRecord(cluster));
-  LAUNCH_RETURN_IF_ERROR(store->Commit(batch));
-  return {};
+  LAUNCH_RETURN_IF_ERROR(PutAll(*store, snapshot.revision, puts));
+  return carried;
+}
+
+// The restored record as the old store would have it; absent: it may stay as it is. `restored` is
+// null where the backup has none.
+
+std::optional<Entity> StillShutOut(const DenyRecord& old, const DenyRecord* restored,
+                                   CarriedOver& carried) {
+  if (restored != nullptr) return std::nullopt;
+  ++carried.certificates;
+  return old;
+}
+
+// A user that was shut out may have come back with the certificate that is named there.
+std::optional<Entity> StillShutOut(const UserRecord& old, const UserRecord* restored,
+                                   CarriedOver& carried) {
+  UserRecord user = restored == nullptr ? UserRecord{old.name, false, "", {}} : *restored;
+  const bool was_operator = user.is_operator;
+  user.is_operator = user.is_operator && old.is_operator;
+  if (old.revoked > user.revoked) carried.shut_out.push_back(user.name);
+  if (was_operator && !user.is_operator) carried.no_operator.push_back(user.name);
+  if (old.revoked != WallTime{}) {
+    user.revoked = old.revoked;
+    user.certificate_serial = old.certificate_serial;
+  }
+  const bool same = restored == nullptr ? old.revoked == WallTime{} : user == *restored;
+  return same ? std::nullopt : std::optional<Entity>(std::move(user));
+}
+
+std::optional<Entity> StillShutOut(const JoinRecord& old, const JoinRecord* restored,
+                                   CarriedOver& carried) {
+  if (restored == nullptr) return std::nullopt;  // one that is not known opens nothing
+  JoinRecord token = *restored;
+  if (old.used && !token.used) ++carried.tokens_used;
+  if (old.revoked && !token.revoked) ++carried.tokens_revoked;
+  token.used = token.used || old.used;
+  token.revoked = token.revoked || old.revoked;
+  return token == *restored ? std::nullopt : std::optional<Entity>(std::move(token));
+}
+
+// One that renewed or joined again is not to be taken for a thief of its name, nor the certificate
+// of before for its own.
+std::optional<Entity> StillShutOut(const NodeRecord& old, const NodeRecord* restored,
+                                   CarriedOver& carried) {
+  if (restored == nullptr || (restored->certificate_serial == old.certificate_serial &&
+                              restored->earlier_serial == old.earlier_serial)) {
+    return std::nullopt;
+  }
+  NodeRecord node = *restored;
+  node.certificate_serial = old.certificate_serial;
+  node.earlier_serial = old.earlier_serial;
+  node.machine = old.machine;
+  carried.nodes.push_back(node.id);
+  return node;
 }
 
 }  // namespace
+
+std::vector<Entity> ShutOutsFrom(const AccessRecords& old, const AccessRecords& restored,
+                                 CarriedOver& carried) {
+  std::vector<Entity> puts;
+  for (const auto& [key, entity] : old) {
+    const auto found = restored.find(key);
+    const auto put = std::visit(
+        [&]<class Kind>(const Kind& one) -> std::optional<Entity> {
+          if constexpr (requires { StillShutOut(one, nullptr, carried); }) {
+            const auto* same =
+                found == restored.end() ? nullptr : std::get_if<Kind>(&found->second);
+            return StillShutOut(one, same, carried);
+          }
+          return std::nullopt;
+        },
+        entity);
+    if (put) puts.push_back(*put);
+  }
+  return puts;
+}
 
 ClusterRecord GoneOnFrom(ClusterRecord restored, const ClusterRecord& old) {
   restored.incarnation = std::max(restored.incarnation, old.incarnation);
@@ -226,13 +335,13 @@ Result<Restored> RestoreStore(const std::string& backup, const std::string& dir)
   Restored restored;
   LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckBackup(backup));
   const std::string file = dir + "/store.db";
-  std::optional<Numbers> old;
+  std::optional<TakenFromOld> old;
   const std::string before = IsThere(file) ? file : NewestAside(file);
   if (!before.empty()) {
-    if (auto numbers = ReadNumbers(before)) {
-      old = std::move(*numbers);
+    if (auto kept = ReadTaken(before)) {
+      old = std::move(*kept);
     } else {
-      restored.unreadable = numbers.error().message;
+      restored.unreadable = kept.error().message;
     }
   }
   if (old && before == file && old->store_id != restored.facts.store_id) {
@@ -249,8 +358,9 @@ Result<Restored> RestoreStore(const std::string& backup, const std::string& dir)
   const auto put_back = [&]() -> Result<void> {
     const std::string made = draft + "/store.db";
     LAUNCH_RETURN_IF_ERROR(Copy(backup, made));
-    if (old && old->store_id == restored.facts.store_id)
-      LAUNCH_RETURN_IF_ERROR(GoOnFrom(old->cluster, draft));
+    if (old && old->store_id == restored.facts.store_id) {
+      LAUNCH_ASSIGN_OR_RETURN(restored.carried, GoOnFrom(*old, draft));
+    }
     LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(made));
     LAUNCH_RETURN_IF_ERROR(SyncPath(made, O_RDWR));
     LAUNCH_ASSIGN_OR_RETURN(restored.old_store, MoveAside(file));

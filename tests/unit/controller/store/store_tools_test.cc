@@ -8,7 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "controller/store/record_codec.h"
 #include "controller/store/sqlite_store.h"
@@ -112,6 +115,92 @@ TEST_F(StoreTools, TwoRestoresOfOneBackupGiveNoNumberTwice) {
   const auto facts = RestoreStore(backup(), dir());
   ASSERT_TRUE(facts.has_value()) << facts.error().message;
   EXPECT_FALSE(facts->unreadable.empty());
+}
+
+TEST_F(StoreTools, NobodyIsLetInAgainWhomTheReplacedStoreHadShutOut) {
+  const auto write = [&](const std::vector<Entity>& entities) {
+    const auto store = OpenSqliteStore(dir());
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    for (const Entity& entity : entities) {
+      Batch batch{.expected = (*store)->Load()->revision};
+      batch.puts.emplace_back(KeyOf(entity), EncodeRecord(entity));
+      ASSERT_TRUE((*store)->Commit(batch).has_value());
+    }
+  };
+  const auto token = [](const std::string& serial, bool used, bool revoked) {
+    return JoinRecord{serial, "user", "x", WallMs(9'000), used, revoked, UserName{"ana"}};
+  };
+  NodeRecord node;
+  node.id = NodeId{"n1"};
+  node.certificate_serial = "a1";
+  node.drained = true;
+  write({ClusterRecord{.id = "c"}, UserRecord{UserName{"ana"}, true, "01", {}},
+         UserRecord{UserName{"bob"}, true, "02", {}}, UserRecord{UserName{"cat"}, false, "03", {}},
+         DenyRecord{"d0", "known"}, token("t1", false, false), token("t2", false, false),
+         token("t3", true, false), node});
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  node.certificate_serial = "a3";
+  node.earlier_serial = "a2";
+  node.machine.install_id = "anew";
+  node.drained = false;
+  // More than one commit takes; and one who joined and left since.
+  std::vector<Entity> since = {UserRecord{UserName{"bob"}, false, "", WallMs(7'000)},
+                               UserRecord{UserName{"cat"}, true, "04", {}},
+                               UserRecord{UserName{"eve"}, false, "05", WallMs(8'000)},
+                               token("t1", true, false),
+                               token("t2", false, true),
+                               token("t4", false, false),
+                               node};
+  for (int i = 1; i <= 200; ++i) since.push_back(DenyRecord{"d" + std::to_string(i), "by ana"});
+  write(since);
+  const auto restored = RestoreStore(backup(), dir());
+  ASSERT_TRUE(restored.has_value()) << restored.error().message;
+  ASSERT_TRUE(restored->carried.has_value());
+  EXPECT_EQ(*restored->carried, (CarriedOver{.certificates = 200,
+                                             .shut_out = {UserName{"bob"}, UserName{"eve"}},
+                                             .no_operator = {UserName{"bob"}},
+                                             .tokens_revoked = 1,
+                                             .tokens_used = 1,
+                                             .nodes = {NodeId{"n1"}}}));
+  const auto store = OpenSqliteStore(dir());
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  const auto read = [&]<class Kind>(const Kind& like) -> std::optional<Kind> {
+    const auto rows = (*store)->Read(KeyOf(like));
+    if (!rows || rows->empty()) return std::nullopt;
+    return std::get<Kind>(*DecodeRecord(rows->at(0).key, rows->at(0).value));
+  };
+  const auto user = [&](const std::string& name) { return read(UserRecord{UserName{name}}); };
+  EXPECT_EQ(user("ana"), (UserRecord{UserName{"ana"}, true, "01", {}}));
+  EXPECT_EQ(user("bob"), (UserRecord{UserName{"bob"}, false, "", WallMs(7'000)}));
+  EXPECT_EQ(user("cat"), (UserRecord{UserName{"cat"}, false, "03", {}})) << "a grant is made anew";
+  EXPECT_EQ(user("eve"), (UserRecord{UserName{"eve"}, false, "05", WallMs(8'000)}));
+  EXPECT_EQ(read(token("t1", false, false)), token("t1", true, false));
+  EXPECT_EQ(read(token("t2", false, false)), token("t2", false, true));
+  EXPECT_EQ(read(token("t3", false, false)), token("t3", true, false));
+  EXPECT_FALSE(read(token("t4", false, false)).has_value());
+  EXPECT_EQ(read(DenyRecord{"d200", ""}), (DenyRecord{"d200", "by ana"}));
+  const auto now = read(node);
+  ASSERT_TRUE(now.has_value());
+  EXPECT_EQ(now->certificate_serial, "a3");
+  EXPECT_EQ(now->earlier_serial, "a2");
+  EXPECT_EQ(now->machine.install_id, "anew");
+  EXPECT_TRUE(now->drained) << "the rest is that of the backup";
+}
+
+TEST_F(StoreTools, ARestoreSaysWhatItCouldNotCarryOver) {
+  Add("ana");
+  ASSERT_TRUE(BackupStore(dir(), backup()).has_value());
+  const auto unchanged = RestoreStore(backup(), dir());
+  ASSERT_TRUE(unchanged.has_value()) << unchanged.error().message;
+  EXPECT_EQ(unchanged->carried, CarriedOver{});
+  WriteFile(file(), "no store at all");
+  const auto damaged = RestoreStore(backup(), dir());
+  ASSERT_TRUE(damaged.has_value()) << damaged.error().message;
+  EXPECT_FALSE(damaged->carried.has_value());
+  TemporaryDir fresh;
+  const auto elsewhere = RestoreStore(backup(), fresh.path());
+  ASSERT_TRUE(elsewhere.has_value()) << elsewhere.error().message;
+  EXPECT_FALSE(elsewhere->carried.has_value());
 }
 
 TEST_F(StoreTools, TheBackupOfAnotherClusterIsNotRestored) {
