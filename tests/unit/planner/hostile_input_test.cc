@@ -68,26 +68,34 @@ TEST(HostileInput, ALongScriptIsReadInReasonableTime) {
   EXPECT_TRUE(ReadLaunchLine(text, {}));
 }
 
-// Clock ticks of this process to read a script of `lines`, numbered in place of each '#'.
-std::clock_t TimeOf(std::string_view line, int lines) {
+// Clock ticks of this process to read a script.
+std::clock_t TimeOf(const std::string& text) {
   LaunchLineOptions options;
-  std::string& text = options.files["a.sh"];
-  for (int i = 0; i < lines; ++i) {
-    for (const char c : line) text += c == '#' ? std::to_string(i) : std::string(1, c);
-  }
-  text += "torchrun --nproc_per_node=2 t.py\n";
+  options.files["a.sh"] = text + "torchrun --nproc_per_node=2 t.py\n";
   const std::clock_t before = std::clock();
-  EXPECT_TRUE(ReadLaunchLine("bash a.sh", options)) << line;
+  EXPECT_TRUE(ReadLaunchLine("bash a.sh", options));
   return std::clock() - before;
 }
 
-// Plans are made one after another: four times the text must not take sixteen times as long.
-TEST(HostileInput, TheWorkGrowsWithAScriptAndNotWithItsSquare) {
-  for (const std::string_view line :
-       {"if [ -n \"$O#\" ]; then V#=$X#; else V#=3; fi; echo $V#\n", "f#() { echo hello; }\n"}) {
-    const std::clock_t few = TimeOf(line, 400);
-    EXPECT_LT(TimeOf(line, 1'600), 7 * few) << line;
+// `line` so many times, numbered in place of each '#'.
+std::string Lines(std::string_view line, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) {
+    for (const char c : line) text += c == '#' ? std::to_string(i) : std::string(1, c);
   }
+  return text;
+}
+
+// Plans are made one after another: no command is compared with all variables or functions.
+TEST(HostileInput, AScriptOfManyVariablesAndFunctionsIsReadInTheTimeOfItsCommands) {
+  const std::string first = Lines(" V#=1", 2'000) + "\n";
+  const std::string second = Lines(" V#=2", 2'000) + "\n";
+  const std::string commands = Lines(": a b c\n", 1'000);
+  const std::clock_t plain = TimeOf(first + second + commands);
+  EXPECT_LT(TimeOf(first + "if [ -n \"$O\" ]; then\n" + second + "fi\n" + commands), 2 * plain);
+  const std::string by_value = "\"$CALLED\" a\n";
+  const std::clock_t without = TimeOf(Lines("f#\n{ :; }\n", 1'500) + by_value);
+  EXPECT_LT(TimeOf(Lines("f#() { :; }\n", 1'500) + by_value), 2 * without);
 }
 
 TEST(HostileInput, LoopsOverArgumentsWithinEachOtherAreReadInReasonableTime) {
