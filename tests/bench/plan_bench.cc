@@ -1,9 +1,11 @@
-// Cost of judging candidates: 1,000 of them are to take less than 50 ms.
+// Cost of judging candidates: 1,000 of them are to take less than 50 ms. Cost of reading a script,
+// which is to grow with its length.
 #include <benchmark/benchmark.h>
 
 #include "common/error.h"
 #include "common/units.h"
 #include "planner/choose/choice.h"
+#include "planner/line/launch_line.h"
 
 namespace launch {
 namespace {
@@ -43,6 +45,23 @@ void JudgeCandidates(benchmark::State& state) {
 }
 // 8 x 5040 has 60 divisors above the eight ranks; 1,024 GPUs are 128 nodes.
 BENCHMARK(JudgeCandidates)->Args({256, 8})->Args({8 * 5040, 8})->Args({1024 * 720, 1024});
+
+// Variables that have one value or another, and functions, in front of the line of torchrun.
+void ReadScript(benchmark::State& state) {
+  std::string text = "if [ -n \"$O\" ]; then\n";
+  for (int i = 0; i < state.range(0); ++i) text += "export V" + std::to_string(i) + "=1\n";
+  text += "fi\n";
+  for (int i = 0; i < state.range(0); ++i) text += "f" + std::to_string(i) + "() { :; }\n";
+  LaunchLineOptions options;
+  options.files["a.sh"] = text + "torchrun --nproc_per_node=2 t.py\n";
+  for (auto _ : state) {
+    auto line = ReadLaunchLine("bash a.sh", options);
+    LAUNCH_CHECK(line.has_value(), "the script was not read");
+    benchmark::DoNotOptimize(line);
+  }
+  state.SetComplexityN(state.range(0));
+}
+BENCHMARK(ReadScript)->RangeMultiplier(2)->Range(256, 2048)->Complexity();
 
 }  // namespace
 }  // namespace launch

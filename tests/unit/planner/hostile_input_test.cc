@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <ctime>
 #include <random>
 
 #include "planner/line/launch_line.h"
@@ -68,34 +67,17 @@ TEST(HostileInput, ALongScriptIsReadInReasonableTime) {
   EXPECT_TRUE(ReadLaunchLine(text, {}));
 }
 
-// Clock ticks of this process to read a script.
-std::clock_t TimeOf(const std::string& text) {
+// How its time grows with its length: ReadScript of plan-bench.
+TEST(HostileInput, AScriptOfManyVariablesAndFunctionsIsRead) {
+  std::string text = "if [ -n \"$O\" ]; then\n";
+  for (int i = 0; i < 2'000; ++i) text += "export V" + std::to_string(i) + "=1\n";
+  text += "fi\n";
+  for (int i = 0; i < 1'500; ++i) text += "f" + std::to_string(i) + "() { :; }\n";
   LaunchLineOptions options;
   options.files["a.sh"] = text + "torchrun --nproc_per_node=2 t.py\n";
-  const std::clock_t before = std::clock();
-  EXPECT_TRUE(ReadLaunchLine("bash a.sh", options));
-  return std::clock() - before;
-}
-
-// `line` so many times, numbered in place of each '#'.
-std::string Lines(std::string_view line, int times) {
-  std::string text;
-  for (int i = 0; i < times; ++i) {
-    for (const char c : line) text += c == '#' ? std::to_string(i) : std::string(1, c);
-  }
-  return text;
-}
-
-// Plans are made one after another: no command is compared with all variables or functions.
-TEST(HostileInput, AScriptOfManyVariablesAndFunctionsIsReadInTheTimeOfItsCommands) {
-  const std::string first = Lines(" V#=1", 2'000) + "\n";
-  const std::string second = Lines(" V#=2", 2'000) + "\n";
-  const std::string commands = Lines(": a b c\n", 1'000);
-  const std::clock_t plain = TimeOf(first + second + commands);
-  EXPECT_LT(TimeOf(first + "if [ -n \"$O\" ]; then\n" + second + "fi\n" + commands), 2 * plain);
-  const std::string by_value = "\"$CALLED\" a\n";
-  const std::clock_t without = TimeOf(Lines("f#\n{ :; }\n", 1'500) + by_value);
-  EXPECT_LT(TimeOf(Lines("f#() { :; }\n", 1'500) + by_value), 2 * without);
+  const auto line = ReadLaunchLine("bash a.sh", options);
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->procs_number, 2);
 }
 
 TEST(HostileInput, LoopsOverArgumentsWithinEachOtherAreReadInReasonableTime) {
