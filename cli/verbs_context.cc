@@ -51,7 +51,7 @@ Result<int> ListContexts(const App& app) {
                           row.user.value_or("-")});
   }
   if (table.rows.empty() && !app.WantsCells())
-    app.Out("no cluster is known here; `launch login` and `launch up` add one\n");
+    app.Note("no cluster is known here; `launch login` and `launch up` add one");
   else
     LAUNCH_RETURN_IF_ERROR(app.OutTable(table));
   return 0;

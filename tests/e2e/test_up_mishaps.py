@@ -270,7 +270,8 @@ def test_clusters_of_one_name_have_names_of_their_own_and_can_be_ended_without_t
     undone = operator.launch("down", "--purge", *ssh)
     assert undone.returncode == 0, undone.stderr
     assert not list((tmp_path / "na/opt").iterdir()) and not list((tmp_path / "na/lib").iterdir())
-    assert not operator.launch("context").stdout
+    nothing = operator.launch("context")
+    assert not nothing.stdout and "no cluster is known here" in nothing.stderr
 
     # What it calls itself is one thing, what it is called here another.
     up = operator.up("--name", "mine")
