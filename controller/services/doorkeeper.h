@@ -47,8 +47,8 @@ class Doorkeeper {
 
   const DoorLimits& limits() const { return limits_; }
 
-  // A connection from `peer` was accepted: false = close it. `handle` names it until it is Gone.
-  bool LetIn(const sockaddr_storage& peer, int handle, BootTime now) LAUNCH_EXCLUDES(mutex_);
+  // A connection from `from` was accepted: false = close it. `handle` names it until it is Gone.
+  bool LetIn(const sockaddr_storage& from, int handle, BootTime now) LAUNCH_EXCLUDES(mutex_);
   // A certificate of `who` was let in on the connection; each call says so again. False: `who` has
   // as many connections as one may have, and this one stays a stranger's. `peer` as gRPC names it:
   // "ipv4:10.0.0.1:5000".
@@ -73,7 +73,7 @@ class Doorkeeper {
   };
   static Address SourceOf(Address address);
   static std::optional<Peer> PeerOf(const sockaddr_storage& address);
-  static std::optional<Peer> PeerNamed(std::string_view name);
+  static std::optional<Peer> PeerNamed(std::string_view peer);
   Connection* Named(std::string_view name) LAUNCH_REQUIRES(mutex_);
   void Count(const Address& source) LAUNCH_REQUIRES(mutex_);
   void Uncount(const Address& source) LAUNCH_REQUIRES(mutex_);
