@@ -3,6 +3,7 @@
 #include "cli/job_fields.h"
 #include "cli/shell_words.h"
 #include "common/progress_pattern.h"
+#include "planner/line/launcher_words.h"
 
 namespace launch {
 namespace {
@@ -13,11 +14,10 @@ bool IsOneCommand(const std::vector<std::string>& items) {
   constexpr std::array<std::string_view, 5> kTakeAProgram = {"torchrun", "deepspeed", "accelerate",
                                                              "bash", "sh"};
   if (items.size() < 2) return false;
-  const std::string& first = items.front();
-  const std::string_view name = std::string_view(first).substr(first.rfind('/') + 1);
-  return name == "python" || name.starts_with("python3")
-             ? name.find(' ') == std::string_view::npos
-             : std::ranges::find(kTakeAProgram, name) != kTakeAProgram.end();
+  const std::string_view program = items.front();
+  if (program.find_first_of(" \t\n") != std::string_view::npos) return false;
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  return IsPython(name) || std::ranges::find(kTakeAProgram, name) != kTakeAProgram.end();
 }
 
 // Text as a block, or a list of lines (dstack's `commands`).

@@ -44,7 +44,7 @@ std::vector<std::string> Counters(const FailedRank& rank) {
                     FormatBytes(*seen.gpu_total) +
                     (seen.gpu_foreign ? ", " + FormatBytes(*seen.gpu_foreign) + " of others" : ""));
   }
-  // What is free on the machine says nothing of an agent's share of it (`agents_on_host`).
+  // What is free on the machine says nothing of an agent's share of it (`cores`).
   if (seen.host_total && seen.host_available && *seen.host_available <= *seen.host_total) {
     lines.push_back("last sample: host memory " +
                     Percent(*seen.host_total - *seen.host_available, *seen.host_total) + " of " +

@@ -155,7 +155,8 @@ constexpr LabelInfo kLabels[] = {
      "see whether every node started; nc -vz MASTER PORT from each; end what is left of an earlier "
      "run and use a fresh run id"},
     {"segfault", kSame, "The process crashed in native code (SIGSEGV)",
-     "`Current thread` in the log is the Python line (launch sets PYTHONFAULTHANDLER=1), gdb on "
+     "below `Current thread` the log has the Python line (launch sets PYTHONFAULTHANDLER=1), gdb "
+     "on "
      "the "
      "core names the library; a second crash at the same place is a bug of that library"},
     {"shm_bus_error", kChange, "/dev/shm is too small for the data loader's workers",

@@ -79,6 +79,7 @@ TEST(JobMistakes, ACommandInWordsIsNoListOfCommands) {
   EXPECT_EQ(run("[pip install x, python train.py]"), "pip install x\npython train.py");
   EXPECT_EQ(run("[python prepare.py, python train.py]"), "python prepare.py\npython train.py");
   EXPECT_EQ(run("[./prepare, ./train]"), "./prepare\n./train");
+  EXPECT_EQ(run("[rm -rf old/python, ./train]"), "rm -rf old/python\n./train");
 }
 
 TEST(JobMistakes, ASlurmScriptIsReadAsImportReadsIt) {
