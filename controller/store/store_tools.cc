@@ -126,11 +126,14 @@ std::string NewestAside(const std::string& file) {
   }
 }
 
-// What a restore takes from the store that it replaces.
-struct TakenFromOld {
-  std::string store_id;
+// What of a store goes on through a restore.
+struct Lasting {
   ClusterRecord cluster;
   AccessRecords access;
+};
+struct OldStore {
+  std::string id;
+  Lasting lasting;
 };
 
 bool IsOfAccess(const std::string& key) {
@@ -139,24 +142,29 @@ bool IsOfAccess(const std::string& key) {
                              [&](std::string_view prefix) { return key.starts_with(prefix); });
 }
 
-Result<TakenFromOld> ReadTaken(const std::string& file) {
+Result<Lasting> LastingOf(const std::vector<StoredRow>& rows) {
+  Lasting lasting;
+  for (const StoredRow& row : rows) {
+    const bool cluster = row.key == KeyOf(lasting.cluster);
+    if (!cluster && !IsOfAccess(row.key)) continue;
+    LAUNCH_ASSIGN_OR_RETURN(Entity entity, DecodeRecord(row.key, row.value));
+    if (cluster) {
+      lasting.cluster = std::get<ClusterRecord>(entity);
+    } else {
+      lasting.access.emplace(row.key, std::move(entity));
+    }
+  }
+  return lasting;
+}
+
+Result<OldStore> ReadOld(const std::string& file) {
   LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(file, Access::kRead));
   LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
   LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "BEGIN"));
   LAUNCH_ASSIGN_OR_RETURN(const StoreMeta meta, ReadMeta(db.get(), file));
   LAUNCH_ASSIGN_OR_RETURN(const auto rows, ReadRows(db.get(), file, meta));
-  TakenFromOld kept{meta.store_id, {}, {}};
-  for (const StoredRow& row : rows) {
-    const bool cluster = row.key == KeyOf(kept.cluster);
-    if (!cluster && !IsOfAccess(row.key)) continue;
-    LAUNCH_ASSIGN_OR_RETURN(Entity entity, DecodeRecord(row.key, row.value));
-    if (cluster) {
-      kept.cluster = std::get<ClusterRecord>(entity);
-    } else {
-      kept.access.emplace(row.key, std::move(entity));
-    }
-  }
-  return kept;
+  LAUNCH_ASSIGN_OR_RETURN(Lasting lasting, LastingOf(rows));
+  return OldStore{meta.store_id, std::move(lasting)};
 }
 
 // In as many commits as the store needs.
@@ -183,14 +191,13 @@ Result<void> PutAll(Store& store, Revision revision, const std::vector<Entity>& 
   return commit();
 }
 
-Result<CarriedOver> GoOnFrom(const TakenFromOld& old, const std::string& dir) {
-  CarriedOver carried;
-  LAUNCH_ASSIGN_OR_RETURN(const TakenFromOld restored, ReadTaken(dir + "/store.db"));
-  std::vector<Entity> puts = ShutOutsFrom(old.access, restored.access, carried);
-  if (!restored.cluster.id.empty()) puts.push_back(GoneOnFrom(restored.cluster, old.cluster));
-  if (puts.empty()) return carried;
+Result<CarriedOver> GoOnFrom(const Lasting& old, const std::string& dir) {
   LAUNCH_ASSIGN_OR_RETURN(const auto store, OpenSqliteStore(dir, {.reserve_bytes = 0}));
   LAUNCH_ASSIGN_OR_RETURN(const Snapshot snapshot, store->Load());
+  LAUNCH_ASSIGN_OR_RETURN(const Lasting restored, LastingOf(snapshot.rows));
+  CarriedOver carried;
+  std::vector<Entity> puts = ShutOutsFrom(old.access, restored.access, carried);
+  if (!restored.cluster.id.empty()) puts.push_back(GoneOnFrom(restored.cluster, old.cluster));
   LAUNCH_RETURN_IF_ERROR(PutAll(*store, snapshot.revision, puts));
   return carried;
 }
@@ -335,19 +342,19 @@ Result<Restored> RestoreStore(const std::string& backup, const std::string& dir)
   Restored restored;
   LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckBackup(backup));
   const std::string file = dir + "/store.db";
-  std::optional<TakenFromOld> old;
+  std::optional<OldStore> old;
   const std::string before = IsThere(file) ? file : NewestAside(file);
   if (!before.empty()) {
-    if (auto kept = ReadTaken(before)) {
-      old = std::move(*kept);
+    if (auto read = ReadOld(before)) {
+      old = std::move(*read);
     } else {
-      restored.unreadable = kept.error().message;
+      restored.unreadable = read.error().message;
     }
   }
-  if (old && before == file && old->store_id != restored.facts.store_id) {
+  if (old && before == file && old->id != restored.facts.store_id) {
     return Fail(ErrorCode::kFailedPrecondition,
                 backup + " is of store " + restored.facts.store_id + ", but " + file +
-                    " is store " + old->store_id,
+                    " is store " + old->id,
                 "name a backup of this cluster, or move " + file + " away if that one is meant");
   }
   // In a directory of its own until it is whole.
@@ -358,8 +365,8 @@ Result<Restored> RestoreStore(const std::string& backup, const std::string& dir)
   const auto put_back = [&]() -> Result<void> {
     const std::string made = draft + "/store.db";
     LAUNCH_RETURN_IF_ERROR(Copy(backup, made));
-    if (old && old->store_id == restored.facts.store_id) {
-      LAUNCH_ASSIGN_OR_RETURN(restored.carried, GoOnFrom(*old, draft));
+    if (old && old->id == restored.facts.store_id) {
+      LAUNCH_ASSIGN_OR_RETURN(restored.carried, GoOnFrom(old->lasting, draft));
     }
     LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckStore(made));
     LAUNCH_RETURN_IF_ERROR(SyncPath(made, O_RDWR));
