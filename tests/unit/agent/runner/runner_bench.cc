@@ -176,7 +176,15 @@ bool RunnerBench::ProcessLives(int pid) const {
   std::string text;
   std::getline(in, text);
   const std::size_t after = text.rfind(')');
-  return after != std::string::npos && text.size() > after + 2 && text[after + 2] != 'Z';
+  if (after == std::string::npos) return false;
+  // proc_pid_stat(5): state is the first field behind the name, vsize the 21st. A process leaves
+  // its cgroup when the kernel took its memory and files, a moment before it becomes a zombie.
+  std::istringstream fields(text.substr(after + 1));
+  std::string state;
+  std::string vsize;
+  fields >> state;
+  for (int field = 2; field <= 21; ++field) fields >> vsize;
+  return state != "Z" && state != "X" && vsize != "0";
 }
 
 bool RunnerBench::Eventually(const std::function<bool()>& condition) {
