@@ -16,6 +16,14 @@ namespace {
 
 int bench_count = 0;  // for unique cgroup names within one process
 
+// As the agent does: a supervisor may end between the opening of its fifo and the write.
+void TakeBrokenPipesAsErrors() {
+  struct sigaction nothing {};
+  nothing.sa_handler = [](int) {};
+  nothing.sa_flags = SA_RESTART;
+  ::sigaction(SIGPIPE, &nothing, nullptr);
+}
+
 }  // namespace
 
 void ToldLog::Push(Told told) {
@@ -39,6 +47,7 @@ RunnerBench::RunnerBench(std::string dir, std::string cgroup_name)
 }
 
 void RunnerBench::SetOptions() {
+  TakeBrokenPipesAsErrors();
   options_.state_dir = Path("state");
   options_.lock_dir = Path("locks");
   options_.shim_path = std::string(LAUNCH_BINARY_DIR) + "/bin/launch-shim";
