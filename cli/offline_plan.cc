@@ -21,7 +21,8 @@ Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& contex
     return PlanAnswer{std::nullopt, std::move(refused.findings), std::nullopt,
                       std::move(refused.checks)};
   }
-  LAUNCH_RETURN_IF_ERROR(CheckSpec(spec, context));
+  const LineReading line = ReadLineOf(spec, context.files);
+  LAUNCH_RETURN_IF_ERROR(CheckSpec(spec, context, line));
   LAUNCH_RETURN_IF_ERROR(CheckSignalLead(spec));
   std::vector<PlannerOffer> offers;
   for (const NodeInventory& node : nodes) {
@@ -35,7 +36,7 @@ Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& contex
     offers.push_back(std::move(offer));
   }
   PlanAnswer answer;
-  const auto placement = Place(spec, offers, context.files);
+  const auto placement = Place(spec, offers, line);
   if (!placement) {
     const Unplaced& why = placement.error();
     if (!why.never) {
@@ -48,7 +49,8 @@ Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& contex
     return Fail(ErrorCode::kCannotFit, message,
                 "ask for less, or for what a node has: launch nodes -o wide");
   }
-  const PlanInput input{spec, context, offers, *placement, std::nullopt, context.user, questions};
+  const PlanInput input{spec,       context,      line,         offers,
+                        *placement, std::nullopt, context.user, questions};
   auto planned = MakePlan(input);
   if (!planned) return Unexpected(planned.error());
   std::vector<const NodeInventory*> chosen;

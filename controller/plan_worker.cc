@@ -30,15 +30,6 @@ Result<Placement> AsPlacement(const effect::PlanWanted& wanted) {
   return placement;
 }
 
-Error NeverFits(const Unplaced& unplaced) {
-  std::string message = unplaced.reason.evidence;
-  if (!unplaced.closest_node.empty()) {
-    message += "; closest is " + unplaced.closest_node + ": " + unplaced.missing;
-  }
-  return Error{ErrorCode::kCannotFit, message,
-               "ask for less, or for what a node has: launch nodes -o wide", std::nullopt};
-}
-
 // `run` and `setup` become one argument of a shell each; the kernel takes no longer ones than 128
 // KiB (MAX_ARG_STRLEN), and the line stands among the words of its wrapper.
 Result<void> CheckLength(std::string_view field, const std::string& text) {
@@ -80,7 +71,8 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
       return fail(std::move(checked).error());
     }
   }
-  if (auto checked = CheckSpec(wanted.spec, wanted.context); !checked) {
+  outcome.line = ReadLineOf(wanted.spec, wanted.context.files);
+  if (auto checked = CheckSpec(wanted.spec, wanted.context, outcome.line); !checked) {
     return fail(std::move(checked).error());
   }
 
@@ -91,12 +83,12 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     if (!placed) return fail(std::move(placed).error());
     placement = std::move(*placed);
   } else {
-    auto placed = Place(wanted.spec, offers, wanted.context.files);
+    auto placed = Place(wanted.spec, offers, outcome.line);
     if (!placed && !placed.error().never) {
       // It has to wait: the plan shown is that for the nodes when they are empty and answer.
       std::vector<PlannerOffer> empty = WhenEmpty(offers);
       for (PlannerOffer& offer : empty) offer.schedulable = true;
-      placed = Place(wanted.spec, empty, wanted.context.files);
+      placed = Place(wanted.spec, empty, outcome.line);
       if (!placed) return outcome;  // no node is known
     }
     if (!placed) return fail(NeverFits(placed.error()));
@@ -106,6 +98,7 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
   const PlanInput input{
       wanted.spec,
       wanted.context,
+      outcome.line,
       offers,
       placement,
       wanted.placed ? std::optional<Key>(wanted.placed->key) : std::nullopt,

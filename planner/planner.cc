@@ -362,14 +362,20 @@ Result<void> CheckSignalLead(const JobSpec& spec) {
   return {};
 }
 
-Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
+LineReading ReadLineOf(const JobSpec& spec, const std::map<std::string, std::string>& files) {
+  return std::make_shared<const Result<LaunchLine>>(
+      ReadLaunchLine(spec.run, LineOptions(spec, files)));
+}
+
+Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context,
+                       const LineReading& reading) {
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
   LAUNCH_RETURN_IF_ERROR(NodeFilter::Make(spec));
   LAUNCH_RETURN_IF_ERROR(CheckBatch(spec.batch));
   LAUNCH_RETURN_IF_ERROR(CheckStrategy(spec));
   LAUNCH_RETURN_IF_ERROR(CheckEnv(spec, context));
-  LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line,
-                          ReadLaunchLine(spec.run, LineOptions(spec, context.files)));
+  if (!*reading) return Unexpected(reading->error());
+  const LaunchLine& line = **reading;
   LAUNCH_RETURN_IF_ERROR(CheckLocalRankArg(spec, line));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_RETURN_IF_ERROR(DemandOf(spec, line, filter, {}));
@@ -380,8 +386,8 @@ Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context) {
 Result<PlannedRun> MakePlan(const PlanInput& input) {
   const JobSpec& spec = input.spec;
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
-  LAUNCH_ASSIGN_OR_RETURN(LaunchLine line,
-                          ReadLaunchLine(spec.run, LineOptions(spec, input.context.files)));
+  if (!*input.line) return Unexpected(input.line->error());
+  LaunchLine line = **input.line;  // the start is added to it
   LAUNCH_RETURN_IF_ERROR(CheckLocalRankArg(spec, line));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_ASSIGN_OR_RETURN(const Demand demand, DemandOf(spec, line, filter, Chosen(input)));

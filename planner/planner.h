@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "common/network_link.h"
 #include "common/plan.h"
 #include "common/view.h"
+#include "planner/line/launch_line.h"
 
 namespace launch {
 
@@ -43,17 +45,24 @@ struct Unplaced {
   friend bool operator==(const Unplaced&, const Unplaced&) = default;
 };
 
+// What the job's line says. A script of hundreds of lines takes milliseconds to read, so those who
+// ask more than once share one reading. Never null.
+using LineReading = std::shared_ptr<const Result<LaunchLine>>;
+// `files`: SubmitContext::files, scripts that the line calls among them.
+LineReading ReadLineOf(const JobSpec& spec, const std::map<std::string, std::string>& files);
+
 // All-or-nothing gang placement by count, model, capability, arch, memory, constraints, nodelist,
 // exclude, gpu_ids. Deterministic: prefers the user's GPU order, then GPUs that nobody else uses,
-// then fewest spare GPUs, then name. `files`: SubmitContext::files, which may say how many
-// processes a line starts.
+// then fewest spare GPUs, then name. `line`: of ReadLineOf, which may say how many processes are
+// started.
 tl::expected<Placement, Unplaced> Place(const JobSpec& spec,
                                         const std::vector<PlannerOffer>& offers,
-                                        const std::map<std::string, std::string>& files = {});
+                                        const LineReading& line);
 
 struct PlanInput {
   const JobSpec& spec;
   const SubmitContext& context;
+  const LineReading& line;  // of ReadLineOf
   const std::vector<PlannerOffer>& offers;
   const Placement& placement;
   // Known only for a real attempt; probable values are shown otherwise.
@@ -75,7 +84,7 @@ struct PlannedRun {
 Result<PlannedRun> MakePlan(const PlanInput& input);
 
 // Judges a spec alone, before any node is known: mpi launcher, unsupported lines, batch products.
-Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context);
+Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context, const LineReading& line);
 // The signal before the end of a run comes after its start. For what is submitted or changed: a job
 // that was accepted is not ended for it, its signal comes at its start.
 Result<void> CheckSignalLead(const JobSpec& spec);

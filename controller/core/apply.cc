@@ -139,6 +139,7 @@ void Index(State& state, const JobRecord& job) {
   if (job.keeps != 0) state.keepers.insert(job.id);
   if (job.phase == JobPhase::kDone) {
     state.done.emplace(job.ended, job.id);
+    state.lines.Forget(job.id);
   } else {
     state.open[job.owner].insert(job.id);
   }
@@ -152,6 +153,8 @@ void Unindex(State& state, const JobRecord& job) {
   EraseOf(state.open, job.owner, job.id);
   if (job.array) EraseOf(state.arrays, *job.array, job.id);
 }
+
+void Unindex(State& state, const SpecRecord& spec) { state.lines.Forget(spec.id); }
 
 void Index(State& state, const AllocRecord& alloc) {
   if (IsReleased(alloc)) return;

@@ -140,11 +140,11 @@ Result<std::string> RequeueJob(Draft& draft, JobRecord job, const JobChange& cha
 
 // The spec with the change must still fit some node that we know.
 Result<void> CheckFits(Draft& draft, const JobRecord& job, const SpecRecord& changed) {
-  LAUNCH_RETURN_IF_ERROR(CheckSpec(changed.spec, changed.context));
+  const LineReading line = ReadLineOf(changed.spec, changed.context.files);
+  LAUNCH_RETURN_IF_ERROR(CheckSpec(changed.spec, changed.context, line));
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   if (offers.empty()) return {};
-  const auto placed =
-      Place(changed.spec, WhenEmpty(ForPlanner(offers, job.owner)), changed.context.files);
+  const auto placed = Place(changed.spec, WhenEmpty(ForPlanner(offers, job.owner)), line);
   if (placed || !placed.error().never) return {};
   return Fail(ErrorCode::kCannotFit,
               "no known node could ever run it then: " + placed.error().reason.evidence, "");

@@ -38,10 +38,12 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
   PlanAnswer answer{outcome.plan, outcome.findings, std::nullopt, outcome.checks};
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   const UserName& user = query.caller.user;
-  const auto placed = Place(query.spec, ForPlanner(offers, user), query.context.files);
-  const auto repair = placed ? std::nullopt
-                             : WaitsForRepair(draft.state(), placed.error(), query.spec,
-                                              query.context, user, offers);
+  const LineReading line =
+      outcome.line ? outcome.line : ReadLineOf(query.spec, query.context.files);
+  const auto placed = Place(query.spec, ForPlanner(offers, user), line);
+  const auto repair =
+      placed ? std::nullopt
+             : WaitsForRepair(draft.state(), placed.error(), query.spec, line, user, offers);
   const bool early = query.spec.begin && *query.spec.begin > draft.wall();
   if (early) {
     answer.waits = WaitForBegin(*query.spec.begin, draft.wall());
@@ -53,8 +55,7 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
     answer.waits = placed.error().reason;
   }
   if (answer.waits) {
-    const StartForecast start =
-        ForecastStart(draft.state(), query.spec, query.context.files, user, draft.clock());
+    const StartForecast start = ForecastStart(draft.state(), query, line, draft.clock());
     if (!early || start.start != query.spec.begin)
       answer.waits->evidence += "; expected start " + InWords(start, draft.clock());
   }
@@ -69,7 +70,7 @@ JobId NextJob(Draft& draft) {
 }
 
 void PutJob(Draft& draft, JobId id, const event::Submit& submit, const JobSpec& spec,
-            const std::vector<Finding>& findings) {
+            const PlanOutcome& outcome) {
   JobRecord job;
   job.id = id;
   job.owner = submit.caller.user;
@@ -80,12 +81,13 @@ void PutJob(Draft& draft, JobId id, const event::Submit& submit, const JobSpec& 
     job.array = spec.element->array;
     job.array_index = spec.element->index;
   }
-  job.findings = FoldFindings(findings);
+  job.findings = FoldFindings(outcome.findings);
   job.submitted = draft.wall();
   job.idempotency_key = submit.idempotency_key;
   job.request_digest = submit.digest;
   draft.Put(job);
   draft.Put(SpecRecord{id, spec, submit.source, submit.context});
+  if (outcome.line) draft.KeepLine(id, outcome.line);
   for (const auto& [name, sealed] : submit.secrets) draft.Put(SecretRecord{id, name, sealed});
   draft.Event("job.submitted", Subject(id),
               fmt::format("{} by {}{}", job.name, job.owner.value,
@@ -123,13 +125,13 @@ void AcceptJob(Draft& draft, const event::Submit& submit, const PlanOutcome& out
       const JobId id = NextJob(draft);
       if (answer.first == answer.job) answer.first = id;
       element.array = answer.job;
-      PutJob(draft, id, submit, ElementSpec(submit.spec, std::move(element)), outcome.findings);
+      PutJob(draft, id, submit, ElementSpec(submit.spec, std::move(element)), outcome);
     }
     draft.Event("array.submitted", Subject(answer.job),
                 fmt::format("{} by {}: {} jobs", submit.spec.name, submit.caller.user.value,
                             answer.elements));
   } else {
-    PutJob(draft, answer.job, submit, submit.spec, outcome.findings);
+    PutJob(draft, answer.job, submit, submit.spec, outcome);
   }
   draft.Put(IdemRecord{submit.caller.user, submit.idempotency_key, submit.digest, answer.job});
   draft.TouchQueue();

@@ -152,7 +152,8 @@ void RefuseKept(const KeptNodes& kept, std::vector<PlannerOffer>& offers) {
 // Where the last one saved checkpoints they may be on a disk of its own: there first.
 tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& job,
                                            const std::vector<PlannerOffer>& all) {
-  const SpecRecord& spec = state.specs.at(job.id);
+  const JobSpec& spec = state.specs.at(job.id).spec;
+  const LineReading& line = LineOf(state, job.id);
   if (const AttemptRecord* last = PrefersPlaceOf(state, job)) {
     std::vector<PlannerOffer> same = all;
     for (PlannerOffer& offer : same) {
@@ -160,7 +161,7 @@ tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& 
       const bool ran = std::ranges::find(last->nodes, node) != last->nodes.end();
       if (!ran || job.excluded_nodes.contains(node.value)) offer.refuses = "it did not run there";
     }
-    if (auto placement = Place(spec.spec, same, spec.context.files)) return placement;
+    if (auto placement = Place(spec, same, line)) return placement;
   }
   if (!job.excluded_nodes.empty()) {
     std::vector<PlannerOffer> others = all;
@@ -168,9 +169,9 @@ tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& 
       const auto why = job.excluded_nodes.find(offer.inventory->node.value);
       if (why != job.excluded_nodes.end()) offer.refuses = "failed before: " + why->second;
     }
-    if (auto placement = Place(spec.spec, others, spec.context.files)) return placement;
+    if (auto placement = Place(spec, others, line)) return placement;
   }
-  return Place(spec.spec, all, spec.context.files);
+  return Place(spec, all, line);
 }
 
 // What it would take is kept for others.
@@ -261,8 +262,7 @@ std::string WhyNotAgain(const State& state, const JobRecord& job,
     const bool is_own = std::ranges::find(place, offer.inventory->node) != place.end();
     if (!is_own) offer.refuses = "it did not run there";
   }
-  const SpecRecord& spec = state.specs.at(job.id);
-  const auto placement = Place(spec.spec, own, spec.context.files);
+  const auto placement = Place(state.specs.at(job.id).spec, own, LineOf(state, job.id));
   if (placement) return {};
   const Unplaced& why = placement.error();
   return why.missing.empty() ? why.reason.evidence
@@ -338,7 +338,7 @@ void SettleQueue(Draft& draft) {
     if (tie) {
       std::vector<PlannerOffer> own = offered;
       KeepToTie(draft.state(), job, *tie, own);
-      if (auto there = Place(spec, own, draft.state().specs.at(id).context.files)) {
+      if (auto there = Place(spec, own, LineOf(draft.state(), id))) {
         placement = std::move(there);
       } else if (auto reason = WaitForTie(draft, job, *tie, there.error())) {
         keep(job, tie);
@@ -355,9 +355,8 @@ void SettleQueue(Draft& draft) {
     if (!placement) {
       WaitReason reason = placement.error().reason;
       if (reason.code.empty()) reason.code = "ReqNodeNotAvail";
-      const SubmitContext& context = draft.state().specs.at(id).context;
-      if (auto repair =
-              WaitsForRepair(draft.state(), placement.error(), spec, context, job.owner, offers)) {
+      if (auto repair = WaitsForRepair(draft.state(), placement.error(), spec,
+                                       LineOf(draft.state(), id), job.owner, offers)) {
         refusals.Note(job, *repair);
         return Waits{std::move(*repair), false};
       }

@@ -23,24 +23,21 @@ Unexpected NoSuchJob(JobId job) {
 }
 
 // The cheap half of planning, so that hopeless requests cost no worker: is the spec sound, and is
-// there any node, in whatever state, that could ever run it?
+// there any node, in whatever state, that could ever run it? Of a long script the worker says so.
 std::optional<Error> Hopeless(const effect::PlanWanted& wanted) {
-  if (const Result<void> sound = CheckSpec(wanted.spec, wanted.context); !sound) {
-    return sound.error();
+  if (IsReadAtOnce(wanted.spec, wanted.context.files)) {
+    const LineReading line = ReadLineOf(wanted.spec, wanted.context.files);
+    if (const Result<void> sound = CheckSpec(wanted.spec, wanted.context, line); !sound) {
+      return sound.error();
+    }
+    if (!wanted.offers.empty()) {
+      const auto placement =
+          Place(wanted.spec, WhenEmpty(ForPlanner(wanted.offers, wanted.owner)), line);
+      if (!placement && placement.error().never) return NeverFits(placement.error());
+    }
   }
   if (const Result<void> sound = CheckSignalLead(wanted.spec); !sound) return sound.error();
-  if (wanted.offers.empty()) return std::nullopt;
-  const auto placement =
-      Place(wanted.spec, WhenEmpty(ForPlanner(wanted.offers, wanted.owner)), wanted.context.files);
-  if (placement || !placement.error().never) return std::nullopt;
-  const Unplaced& why = placement.error();
-  std::string message = "no known node could ever run this job";
-  if (!why.reason.evidence.empty()) message += ": " + why.reason.evidence;
-  std::string hint;
-  if (!why.closest_node.empty()) {
-    hint = fmt::format("closest is {}: {}", why.closest_node, why.missing);
-  }
-  return Error{ErrorCode::kCannotFit, std::move(message), std::move(hint), std::nullopt};
+  return std::nullopt;
 }
 
 // What a plan worker is asked for a spec that is not a job yet; the reply is given here when that

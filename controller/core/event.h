@@ -16,6 +16,7 @@
 #include "common/node_messages.h"
 #include "common/plan.h"
 #include "common/view.h"
+#include "planner/planner.h"
 
 namespace launch::controller {
 
@@ -50,6 +51,7 @@ struct PlanOutcome {
   // restart the PlanDecoder given to Start (controller/core/decide.h) reads them back.
   std::string stored;
   std::string stored_digest;
+  LineReading line = {};  // of the spec that was planned; null: the line was not read
   friend bool operator==(const PlanOutcome&, const PlanOutcome&) = default;
 };
 

@@ -27,6 +27,7 @@ constexpr std::size_t kMostHolders = 16;
 struct Asked {
   const JobSpec& spec;
   const std::map<std::string, std::string>& files;
+  const LineReading& line;
   const UserName& owner;
   std::optional<JobId> job;  // absent: not submitted yet
 };
@@ -84,9 +85,9 @@ class Cluster {
     for (std::size_t i = 0; i < offers_.size(); ++i) at_[offers_[i].inventory->node] = i;
   }
 
-  bool Starts(const JobSpec& spec, const std::map<std::string, std::string>& files,
-              const UserName& owner, std::optional<Placement>& placed) const {
-    auto found = Place(spec, ForPlanner(offers_, owner), files);
+  bool Starts(const JobSpec& spec, const LineReading& line, const UserName& owner,
+              std::optional<Placement>& placed) const {
+    auto found = Place(spec, ForPlanner(offers_, owner), line);
     if (!found) return false;
     placed = std::move(*found);
     return true;
@@ -240,7 +241,7 @@ void Simulate(const State& state, const Asked& asked, const Now& now, StartForec
       const bool own = served == forecast.ahead.size();
       std::optional<Placement> placed;
       if (own) {
-        if (!cluster.Starts(asked.spec, asked.files, asked.owner, placed)) break;
+        if (!cluster.Starts(asked.spec, asked.line, asked.owner, placed)) break;
         forecast.start = std::max(time, asked.spec.begin.value_or(time));
         forecast.basis = last.empty() ? "what it needs is free" : last;
         return show(ends, next, placed);
@@ -248,7 +249,7 @@ void Simulate(const State& state, const Asked& asked, const Now& now, StartForec
       const JobId id = forecast.ahead[served];
       const SpecRecord& spec = state.specs.at(id);
       const JobRecord& job = state.jobs.at(id);
-      if (!cluster.Starts(spec.spec, spec.context.files, job.owner, placed)) break;
+      if (!cluster.Starts(spec.spec, LineOf(state, id), job.owner, placed)) break;
       cluster.Take(spec.spec, *placed);
       ++served;
     }
@@ -261,7 +262,7 @@ void Simulate(const State& state, const Asked& asked, const Now& now, StartForec
   Cluster idle(state, asked);
   for (const End& end : ends) idle.Free(end);
   std::optional<Placement> placed;
-  if (!idle.Starts(asked.spec, asked.files, asked.owner, placed)) {
+  if (!idle.Starts(asked.spec, asked.line, asked.owner, placed)) {
     forecast.basis = "it waits for nodes or GPUs that serve nobody now";
     return;
   }
@@ -283,7 +284,12 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
   Cluster cluster(state, asked);
   std::optional<Placement> placed;
   const auto fits = [&](const JobSpec& spec) {
-    return cluster.Starts(spec, asked.files, asked.owner, placed);
+    return cluster.Starts(spec, asked.line, asked.owner, placed);
+  };
+  // With other counts the line may say something else.
+  const bool reads = IsReadAtOnce(asked.spec, asked.files);
+  const auto fits_anew = [&](const JobSpec& spec) {
+    return reads && cluster.Starts(spec, ReadLineOf(spec, asked.files), asked.owner, placed);
   };
   const std::string id = asked.job ? std::to_string(asked.job->value) : "JOB";
   const std::string first = forecast.ahead.empty() ? "" : ", with a priority above those in front";
@@ -303,7 +309,7 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
   for (int nodes = asked.spec.nodes.min - 1; nodes >= 1 && !asked.spec.total_gpus; --nodes) {
     JobSpec less = asked.spec;
     less.nodes = {nodes, nodes};
-    if (!fits(less)) continue;
+    if (!fits_anew(less)) continue;
     const std::string how = asked.job ? fmt::format("launch update {} nodes={}", id, nodes)
                                       : fmt::format("nodes: {}", nodes);
     forecast.sooner.push_back(
@@ -315,7 +321,7 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
   for (int count = most - 1; count >= 1 && asked.spec.gpu_ids.empty(); --count) {
     JobSpec less = asked.spec;
     for (GpuRequest& gpus : less.gpus) gpus.count = std::min(gpus.count, count);
-    if (!fits(less)) continue;
+    if (!fits_anew(less)) continue;
     forecast.sooner.push_back(fmt::format("{} per node instead of {}{}",
                                           count == 1 ? "1 GPU" : fmt::format("{} GPUs", count),
                                           most, first));
@@ -325,7 +331,8 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
     if (!has) return;
     JobSpec other = asked.spec;
     change(other);
-    if (fits(other)) forecast.sooner.push_back(what + first);
+    const bool other_counts = !asked.spec.gpu_ids.empty() && other.gpu_ids.empty();
+    if (other_counts ? fits_anew(other) : fits(other)) forecast.sooner.push_back(what + first);
   };
   const bool model =
       std::ranges::any_of(asked.spec.gpus, [](const GpuRequest& g) { return !g.model.empty(); });
@@ -397,7 +404,8 @@ StartForecast ForecastStart(const State& state, const JobRecord& job, const Now&
     forecast.basis = reason->second.evidence;
     return forecast;
   }
-  StartForecast forecast = Forecast(state, {spec.spec, spec.context.files, job.owner, job.id}, now);
+  StartForecast forecast = Forecast(
+      state, {spec.spec, spec.context.files, LineOf(state, job.id), job.owner, job.id}, now);
   const auto backoff = state.live.not_before.find(job.id);
   if (forecast.start && backoff != state.live.not_before.end() && backoff->second > now.boot) {
     forecast.start = std::max(*forecast.start, now.wall + (backoff->second - now.boot));
@@ -409,10 +417,10 @@ StartForecast ForecastStart(const State& state, const JobRecord& job, const Now&
   return forecast;
 }
 
-StartForecast ForecastStart(const State& state, const JobSpec& spec,
-                            const std::map<std::string, std::string>& files, const UserName& owner,
-                            const Now& now) {
-  return Forecast(state, {spec, files, owner, std::nullopt}, now);
+StartForecast ForecastStart(const State& state, const event::PlanQuery& query,
+                            const LineReading& line, const Now& now) {
+  return Forecast(state, {query.spec, query.context.files, line, query.caller.user, std::nullopt},
+                  now);
 }
 
 std::string InWords(const StartForecast& start, const Now& now) {

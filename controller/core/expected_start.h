@@ -3,7 +3,6 @@
 // people and answered between decisions.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,10 +34,9 @@ struct StartForecast {
 // When a job that is queued may start.
 StartForecast ForecastStart(const State& state, const JobRecord& job, const Now& now);
 
-// When a job may start that `owner` would submit now. `files`: SubmitContext::files.
-StartForecast ForecastStart(const State& state, const JobSpec& spec,
-                            const std::map<std::string, std::string>& files, const UserName& owner,
-                            const Now& now);
+// When a job may start that would be submitted now. `line`: of its spec.
+StartForecast ForecastStart(const State& state, const event::PlanQuery& query,
+                            const LineReading& line, const Now& now);
 
 // "in 1h10m (job 7 ends then by its ETA)", "not known: nothing says when job 7 ends".
 std::string InWords(const StartForecast& start, const Now& now);

@@ -79,13 +79,23 @@ std::vector<PlannerOffer> WhenEmpty(std::vector<PlannerOffer> offers) {
   return offers;
 }
 
+Error NeverFits(const Unplaced& unplaced) {
+  std::string message = "no known node could ever run this job";
+  if (!unplaced.reason.evidence.empty()) message += ": " + unplaced.reason.evidence;
+  std::string hint = "ask for less, or for what a node has: launch nodes -o wide";
+  if (!unplaced.closest_node.empty()) {
+    hint = fmt::format("closest is {}: {}", unplaced.closest_node, unplaced.missing);
+  }
+  return Error{ErrorCode::kCannotFit, std::move(message), std::move(hint), std::nullopt};
+}
+
 std::optional<WaitReason> WaitsForRepair(const State& state, const Unplaced& unplaced,
-                                         const JobSpec& spec, const SubmitContext& context,
+                                         const JobSpec& spec, const LineReading& line,
                                          const UserName& owner,
                                          const std::vector<effect::NodeOffer>& offers) {
   if (unplaced.reason.code != "Resources") return std::nullopt;
   const Broken broken = WithoutBroken(state, ForPlanner(offers, owner), spec.gpu_ids);
-  if (broken.gpus.empty() || Place(spec, broken.rest, context.files)) return std::nullopt;
+  if (broken.gpus.empty() || Place(spec, broken.rest, line)) return std::nullopt;
   std::string evidence = "only with GPUs that are broken: ";
   for (std::size_t i = 0; i < broken.gpus.size() && i < kMostNamed; ++i) {
     evidence += (i == 0 ? "" : ", ") + broken.gpus[i];

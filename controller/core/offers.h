@@ -19,11 +19,14 @@ std::vector<PlannerOffer> ForPlanner(const std::vector<effect::NodeOffer>& offer
 // The same nodes as if they were empty; whether they answer is left as it is.
 std::vector<PlannerOffer> WhenEmpty(std::vector<PlannerOffer> offers);
 
+// Of a job that no known node could ever run.
+Error NeverFits(const Unplaced& unplaced);
+
 // Whether a job that was not placed, as `unplaced` says, still would not be after the end of all
 // that runs, because GPUs that it needs are bad or quarantined. Says which and why; absent: it
 // waits for what others hold. `offers` are those of MakeOffers.
 std::optional<WaitReason> WaitsForRepair(const State& state, const Unplaced& unplaced,
-                                         const JobSpec& spec, const SubmitContext& context,
+                                         const JobSpec& spec, const LineReading& line,
                                          const UserName& owner,
                                          const std::vector<effect::NodeOffer>& offers);
 

@@ -1,18 +1,6 @@
 #include "controller/core/refusals.h"
 
 namespace launch::controller {
-namespace {
-
-// A request may have been changed for one of its jobs (`launch update`). What tells elements apart
-// is for their ranks; no node is chosen by it.
-bool AsksForTheSame(const JobSpec& one, const JobSpec& other) {
-  JobSpec like_other = one;
-  like_other.name = other.name;
-  like_other.element = other.element;
-  return like_other == other;
-}
-
-}  // namespace
 
 const AttemptRecord* PrefersPlaceOf(const State& state, const JobRecord& job) {
   const JobSpec& spec = state.specs.at(job.id).spec;

@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "controller/core/effect.h"
 #include "controller/core/event.h"
+#include "controller/core/line_memo.h"
 #include "controller/core/record.h"
 #include "controller/core/unheard.h"
 #include "diagnosis/hang.h"
@@ -268,6 +269,7 @@ struct State {
   // Decoded chunks of attempts that may still need them. Those of an attempt that ended a while ago
   // are in the store only, and its chunks are not in `plan_chunks` either.
   std::map<Key, std::shared_ptr<const StoredPlan>> plans;
+  LineMemo lines;  // of jobs that are not done; read through LineOf
 
   Live live;
 };

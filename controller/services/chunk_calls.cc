@@ -68,12 +68,20 @@ grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Ex
 }
 
 grpc::ServerUnaryReactor* AnswerPut(grpc::CallbackServerContext* context, Executor& executor,
-                                    ChunkStore& chunks, const UserName& user,
+                                    ChunkStore& chunks, CallsOfUsers& waiting, const UserName& user,
                                     const v1::PutChunksRequest& request) {
   if (auto small = CheckSize(request); !small) return Refuse(context, small.error());
+  CallsOfUsers::Place place = waiting.Take(user);
+  if (!place) {
+    return Refuse(context, Error{ErrorCode::kResourceExhausted,
+                                 "too many pieces of copies of " + user.value +
+                                     " wait to be written to the controller's disk",
+                                 "submit again in a moment, fewer jobs at once",
+                                 {}});
+  }
   auto* reactor = context->DefaultReactor();
   // The request lives until the reactor is finished.
-  executor.Post([&chunks, user, reactor, &request] {
+  executor.Post([&chunks, user, reactor, &request, place = std::move(place)] {
     for (const std::string& bytes : request.chunks()) {
       if (auto put = chunks.Put(user, bytes); !put) return reactor->Finish(ToStatus(put.error()));
     }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "controller/chunk_store.h"
+#include "controller/services/calls_of_users.h"
 #include "controller/services/executor.h"
 
 namespace launch::v1 {
@@ -24,8 +25,9 @@ grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Ex
                                         ChunkStore& chunks, const UserName& user,
                                         const v1::MissingChunksRequest& request,
                                         v1::MissingChunksReply* reply);
+// The pieces of a call are in memory until they are on the disk: `waiting` bounds those of a user.
 grpc::ServerUnaryReactor* AnswerPut(grpc::CallbackServerContext* context, Executor& executor,
-                                    ChunkStore& chunks, const UserName& user,
+                                    ChunkStore& chunks, CallsOfUsers& waiting, const UserName& user,
                                     const v1::PutChunksRequest& request);
 // Sends chunks for a job of `owner`, and only what that user sent; absent: the node has no part of
 // the job.

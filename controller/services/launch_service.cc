@@ -16,6 +16,9 @@
 namespace launch::controller {
 namespace {
 
+// Of one user, of 1 MiB each: the command sends one after the other.
+constexpr int kMostPuts = 64;
+
 class LaunchService final : public pb::Launch::CallbackService {
  public:
   explicit LaunchService(const LaunchServiceParts& parts) : parts_(parts) {}
@@ -201,7 +204,8 @@ class LaunchService final : public pb::Launch::CallbackService {
                                       pb::PutChunksReply*) override {
     auto who = parts_.gate.Admit(*context, "/launch.v1.Launch/PutChunks");
     if (!who) return Refuse(context, who.error());
-    return AnswerPut(context, parts_.chunk_executor, parts_.chunks, who->caller.user, *request);
+    return AnswerPut(context, parts_.chunk_executor, parts_.chunks, puts_, who->caller.user,
+                     *request);
   }
 
   ExecUserReactor* Exec(grpc::CallbackServerContext* context) override {
@@ -228,6 +232,7 @@ class LaunchService final : public pb::Launch::CallbackService {
 
  private:
   const LaunchServiceParts parts_;
+  CallsOfUsers puts_{kMostPuts};
 };
 
 }  // namespace

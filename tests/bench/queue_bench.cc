@@ -1,6 +1,7 @@
-// What the arrays of one user cost the controller's loop: the longest decision, which every other
-// call waits for, beside one look for a place among the same nodes. One line of JSON.
-//   queue-bench [nodes [elements that nothing can run [elements that all start]]]
+// What the arrays of one user, and jobs with long scripts, cost the controller's loop: the longest
+// decision, which every other call waits for, beside one look for a place among the same nodes, and
+// for scripts beside one reading of a script. One line of JSON.
+//   queue-bench [nodes [elements that nothing can run [elements that all start [scripts]]]]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -52,6 +53,14 @@ JobSpec OneGpu() {
   spec.run = "python train.py --seed $LAUNCH_ARRAY_INDEX";
   spec.workdir = "/home/ana/proj";
   return spec;
+}
+
+// As a user's own start script: some settings, some functions, one launcher.
+std::string Script(int number) {
+  std::string text = "#!/bin/bash\n# " + std::to_string(number) + "\n";
+  for (int i = 0; i < 128; ++i) text += "export V" + std::to_string(i) + "=1\n";
+  for (int i = 0; i < 32; ++i) text += "f" + std::to_string(i) + "() {\n  echo $1\n}\n";
+  return text + "torchrun --nproc_per_node=1 train.py\n";
 }
 
 // A core with attached nodes; plans are made when `Answer` says so, in the order they were wanted.
@@ -112,6 +121,28 @@ class Cluster {
     return longest;
   }
 
+  // Jobs that are no array, each with a script of its own; plans are made as the worker makes them.
+  // Seconds of the longest decision.
+  double SubmitScripts(int jobs) {
+    double longest = 0;
+    for (int i = 0; i < jobs; ++i) {
+      event::Submit submit;
+      submit.request = RequestId{1};
+      submit.caller = {UserName{"ana"}, false};
+      submit.idempotency_key = submit.digest = "script " + std::to_string(i);
+      submit.spec = OneGpu();
+      submit.spec.run = "bash train.sh";
+      submit.context.files["train.sh"] = Script(i);
+      longest = std::max(longest, Post(submit));
+      const effect::PlanWanted plan = std::move(wanted_.front());
+      wanted_.pop_front();
+      event::Planned planned{plan.ticket, CannedPlan(plan)};
+      planned.outcome.line = ReadLineOf(plan.spec, plan.context.files);
+      longest = std::max(longest, Post(planned));
+    }
+    return longest;
+  }
+
   // One call for all that waits.
   double Change(JobAction action, std::vector<JobId> jobs) {
     event::Change change{RequestId{2}, {UserName{"ana"}, false}, std::move(jobs), {}};
@@ -133,7 +164,7 @@ class Cluster {
     std::vector<double> took;
     for (int i = 0; i < 101; ++i) {
       const double began = CpuSeconds();
-      (void)Place(OneGpu(), ForPlanner(offers, UserName{"ana"}));
+      (void)Place(OneGpu(), ForPlanner(offers, UserName{"ana"}), ReadLineOf(OneGpu(), {}));
       took.push_back(CpuSeconds() - began);
     }
     std::ranges::nth_element(took, took.begin() + 50);
@@ -186,9 +217,28 @@ void AllStart(int nodes, int elements) {
   std::printf(
       ", \"started\": %d, \"place_s\": %.6f, \"release_s\": %.3f, \"release_x\": %.0f, "
       "\"longest_answer_s\": %.3f, \"longest_answer_x\": %.0f, \"all_s\": %.1f, "
-      "\"plans_waiting\": %zu, \"peak_mib\": %.0f}\n",
+      "\"plans_waiting\": %zu, \"peak_mib\": %.0f",
       elements, place, release, release / place, longest, longest / place, all,
       cluster.most_wanted(), PeakMib());
+}
+
+// Jobs with scripts that wait for drained nodes: each pass over the queue looks for their places.
+void Scripts(int nodes, int jobs) {
+  Cluster cluster(nodes);
+  cluster.DrainAll();
+  const double place = cluster.PlaceOne();
+  JobSpec spec = OneGpu();
+  spec.run = "bash train.sh";
+  const double began = CpuSeconds();
+  const LineReading line = ReadLineOf(spec, {{"train.sh", Script(0)}});
+  const double read = CpuSeconds() - began;
+  LAUNCH_CHECK(line->has_value(), "the script was not read");
+  const double submit = cluster.SubmitScripts(jobs);
+  const double hold = cluster.Change(JobAction::kHold, {*cluster.state().queue.rbegin()});
+  std::printf(
+      ", \"scripts\": %d, \"read_s\": %.6f, \"place_s\": %.6f, \"submit_s\": %.3f, \"hold_s\": "
+      "%.3f, \"hold_reads\": %.1f, \"hold_x\": %.0f}\n",
+      jobs, read, place, submit, hold, hold / read, hold / place);
 }
 
 }  // namespace
@@ -201,4 +251,5 @@ int main(int argc, char** argv) {
   const int nodes = number(1, 1'000);
   launch::controller::Refused(nodes, number(2, 10'000));
   launch::controller::AllStart(nodes, number(3, 8'000));
+  launch::controller::Scripts(nodes, number(4, 200));
 }

@@ -51,6 +51,18 @@ TEST(PlanWorker, RefusesALineThatNoKernelStarts) {
   EXPECT_TRUE(MakeOutcome(setup).error.has_value());
 }
 
+// Of a long script the core leaves that to the worker; of a short one it says the same itself.
+TEST(PlanWorker, SaysWhatNoNodeCouldEverRun) {
+  auto wanted = Wanted("python t.py");
+  wanted.spec.memory_bytes = Amount{1ULL << 40};
+  const auto outcome = MakeOutcome(wanted);
+  ASSERT_TRUE(outcome.error.has_value());
+  EXPECT_EQ(outcome.error->code, ErrorCode::kCannotFit);
+  EXPECT_TRUE(outcome.error->message.starts_with("no known node could ever run this job"))
+      << outcome.error->message;
+  EXPECT_TRUE(outcome.error->hint.starts_with("closest is cpu1")) << outcome.error->hint;
+}
+
 TEST(PlanWorker, PlansNothingThatANodeWouldNotRead) {
   auto wanted = Wanted("echo hello");
   wanted.placed =

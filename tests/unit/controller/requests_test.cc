@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "controller/services/calls_of_users.h"
 #include "controller/services/directory.h"
 #include "controller/services/sessions.h"
 
@@ -40,6 +41,26 @@ TEST(RequestsTest, AFullMailboxRefusesAtOnce) {
   std::optional<ErrorCode> code;
   requests.Ask("ana", Anything(), [&](Result<ReplyBody> body) { code = body.error().code; });
   EXPECT_EQ(code, ErrorCode::kResourceExhausted);
+}
+
+TEST(CallsOfUsers, APlaceIsTakenUntilItIsLetGo) {
+  CallsOfUsers calls(2);
+  const UserName ana{"ana"};
+  const CallsOfUsers::Place first = calls.Take(ana);
+  CallsOfUsers::Place second = calls.Take(ana);
+  EXPECT_TRUE(first && second);
+  EXPECT_FALSE(calls.Take(ana));
+  EXPECT_TRUE(calls.Take(UserName{"bob"}));
+  const CallsOfUsers::Place copy = std::exchange(second, nullptr);
+  EXPECT_FALSE(calls.Take(ana)) << "a copy of it is there";
+  EXPECT_TRUE(calls.Take(UserName{"bob"})) << "his is free again";
+}
+
+TEST(CallsOfUsers, APlaceMayOutliveThem) {
+  std::optional<CallsOfUsers> calls(1);
+  const CallsOfUsers::Place place = calls->Take(UserName{"ana"});
+  calls.reset();
+  EXPECT_TRUE(place);
 }
 
 TEST(RequestsTest, OneCallerCannotTakeEveryPlace) {

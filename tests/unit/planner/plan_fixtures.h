@@ -94,6 +94,14 @@ inline SubmitContext Context() {
   return context;
 }
 
+// Without files that the line calls.
+inline auto Place(const JobSpec& job, const std::vector<PlannerOffer>& offers) {
+  return launch::Place(job, offers, ReadLineOf(job, {}));
+}
+inline Result<void> CheckSpec(const JobSpec& job, const SubmitContext& context) {
+  return launch::CheckSpec(job, context, ReadLineOf(job, context.files));
+}
+
 // Places and plans; the error of either is returned.
 inline Result<PlannedRun> PlanOn(const JobSpec& job, const std::vector<NodeInventory>& nodes,
                                  const SubmitContext& context = Context(),
@@ -106,7 +114,7 @@ inline Result<PlannedRun> PlanOn(const JobSpec& job, const std::vector<NodeInven
                                            placement.error().closest_node + " " +
                                            placement.error().missing);
   }
-  return MakePlan({job, context, offers, *placement, key, "ana"});
+  return MakePlan({job, context, ReadLineOf(job, context.files), offers, *placement, key, "ana"});
 }
 
 inline std::string ErrorOf(const Result<PlannedRun>& run) {

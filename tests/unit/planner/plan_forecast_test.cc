@@ -132,7 +132,8 @@ TEST(Plan, AMixedJobShowsWhatEachClassAloneWouldTake) {
   ASSERT_TRUE(placed);
   PlanQuestions questions;
   questions.explain = true;
-  const auto run = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  const auto run =
+      MakePlan({job, Context(), ReadLineOf(job, {}), offers, *placed, {}, "ana", questions});
   ASSERT_TRUE(run) << ErrorOf(run);
   EXPECT_EQ(run->plan.precision, Precision::kFp16) << "of the weakest";
   std::map<std::string, Change> alone;
@@ -155,7 +156,8 @@ TEST(Plan, WithoutAModelAMixedJobIsToldTheWeakestAndWhatEachClassAloneDoes) {
   ASSERT_TRUE(placed);
   PlanQuestions questions;
   questions.explain = true;
-  const auto run = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  const auto run =
+      MakePlan({job, Context(), ReadLineOf(job, {}), offers, *placed, {}, "ana", questions});
   ASSERT_TRUE(run) << ErrorOf(run);
   const Plan& plan = run->plan;
   EXPECT_EQ(plan.precision, Precision::kFp16);
@@ -211,7 +213,8 @@ TEST(Plan, OtherRunsOfTheSameKindCorrectAColdTime) {
   ASSERT_TRUE(placed);
   PlanQuestions questions;
   questions.history = {other, other, other};
-  const auto corrected = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  const auto corrected =
+      MakePlan({job, Context(), ReadLineOf(job, {}), offers, *placed, {}, "ana", questions});
   ASSERT_TRUE(corrected) << ErrorOf(corrected);
   EXPECT_NEAR(*corrected->plan.duration.step_seconds, *cold->plan.duration.step_seconds * 1.5,
               1e-9);
@@ -221,7 +224,8 @@ TEST(Plan, OtherRunsOfTheSameKindCorrectAColdTime) {
 
   other.job = "job";  // its own run beats what others took
   questions.history.push_back(other);
-  const auto own = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  const auto own =
+      MakePlan({job, Context(), ReadLineOf(job, {}), offers, *placed, {}, "ana", questions});
   ASSERT_TRUE(own) << ErrorOf(own);
   EXPECT_EQ(own->plan.duration.basis, Basis::kMeasured);
 }
@@ -242,7 +246,8 @@ TEST(Plan, MemoryThatNoFormulaKnowsIsWhatTheLastRunTook) {
   before.seconds = 60;
   PlanQuestions questions;
   questions.history = {before};
-  const auto same = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  const auto same =
+      MakePlan({job, Context(), ReadLineOf(job, {}), offers, *placed, {}, "ana", questions});
   ASSERT_TRUE(same) << ErrorOf(same);
   EXPECT_EQ(same->plan.memory.peak_gib, 1.5);
   EXPECT_EQ(same->plan.memory.basis, Basis::kMeasured);
@@ -253,7 +258,8 @@ TEST(Plan, MemoryThatNoFormulaKnowsIsWhatTheLastRunTook) {
   };
   EXPECT_EQ(unknown(same->plan), "");
   questions.history[0].micro = 2;
-  const auto other = MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  const auto other =
+      MakePlan({job, Context(), ReadLineOf(job, {}), offers, *placed, {}, "ana", questions});
   ASSERT_TRUE(other) << ErrorOf(other);
   EXPECT_FALSE(other->plan.memory.peak_gib);
   EXPECT_NE(unknown(other->plan).find("last time micro-batch 2 on 1 rank took 1.5 GiB"),

@@ -134,7 +134,8 @@ TEST_F(TimeLimit, AnAcceptedJobWithALongerLeadHasItsSignalAtItsStart) {
   SpecRecord record = core.state.specs.at(key.job);
   record.spec.checkpoint.signal_before = Millis{90'000};
   EXPECT_EQ(SignalLead(record.spec), Millis{60'000});
-  EXPECT_TRUE(CheckSpec(record.spec, record.context));
+  EXPECT_TRUE(
+      CheckSpec(record.spec, record.context, ReadLineOf(record.spec, record.context.files)));
 }
 
 TEST_F(TimeLimit, IsTheSameAfterARestartOfTheController) {

@@ -28,7 +28,7 @@ Result<PlannedRun> PlanWith(const JobSpec& job, const std::vector<NodeInventory>
   EXPECT_TRUE(placed);
   PlanQuestions questions;
   questions.history = std::move(history);
-  return MakePlan({job, Context(), offers, *placed, {}, "ana", questions});
+  return MakePlan({job, Context(), ReadLineOf(job, {}), offers, *placed, {}, "ana", questions});
 }
 
 double SumOfPeak(const Plan& plan) {

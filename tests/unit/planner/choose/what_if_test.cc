@@ -32,7 +32,7 @@ Result<PlannedRun> Asked(const JobSpec& job, const std::vector<NodeInventory>& n
   PlanQuestions ask;
   ask.explain = true;
   ask.what_if = std::move(questions);
-  return MakePlan({job, Context(), offers, *placed, {}, "ana", ask});
+  return MakePlan({job, Context(), ReadLineOf(job, {}), offers, *placed, {}, "ana", ask});
 }
 
 TEST(WhatIf, TakesEveryPartOfABatchInAnyOrder) {

@@ -110,7 +110,7 @@ TEST(NetworkSpeed, ASlowNetworkChangesWhatIsChosen) {
   const auto placement = Place(job, offers);
   ASSERT_TRUE(placement);
   const auto plan = [&](std::vector<MeasuredPair> measured) {
-    PlanInput input{job, Context(), offers, *placement, std::nullopt, "ana"};
+    PlanInput input{job, Context(), ReadLineOf(job, {}), offers, *placement, std::nullopt, "ana"};
     input.network = std::move(measured);
     auto run = MakePlan(input);
     EXPECT_TRUE(run) << ErrorOf(run);
