@@ -6,6 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <sstream>
@@ -237,9 +238,12 @@ std::optional<Error> UsualMistake(std::string_view text, int at, const std::stri
     lines.push_back(text.substr(from, end - from));
     from = end + 1;
   }
+  std::size_t below = 0;  // indentation of the line below
   for (int line = static_cast<int>(lines.size()) - 1; line >= 0 && line >= at - 1; --line) {
     const std::string_view one = lines[static_cast<std::size_t>(line)];
     const std::size_t first = std::min(one.find_first_not_of(" \t"), one.size());
+    if (below > 0 && first > below) return std::nullopt;  // a text, which `below` ends badly
+    below = first;
     if (const std::size_t tab = one.find('\t'); tab < first) {
       return Refuse(file, line + 1, static_cast<int>(tab) + 1, "a tab stands in the indentation",
                     "indent with spaces")
@@ -258,6 +262,51 @@ std::optional<Error> UsualMistake(std::string_view text, int at, const std::stri
     }
   }
   return std::nullopt;
+}
+
+// What the parser names is its own state; this says what was written, and what to write instead.
+struct Explained {
+  std::string_view parser_says;
+  std::string_view says;
+  std::string_view hint;
+};
+constexpr std::string_view kQuoteIt = "put quotes around the value";
+Error Unreadable(const YAML::Exception& e, const std::string& file) {
+  const std::array<Explained, 11> explained = {{
+      {YAML::ErrorMsg::MAP_VALUE, "`: ` stands within a value, and would begin another one",
+       "put quotes around the value, or write `|` behind the name and the value on the next line, "
+       "indented"},
+      {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a list that begins with `[` is not closed",
+       "close it with `]`; a value that only begins so needs quotes"},
+      {YAML::ErrorMsg::END_OF_MAP_FLOW, "a map that begins with `{` is not closed",
+       "close it with `}`; a value that only begins so needs quotes"},
+      {YAML::ErrorMsg::FLOW_END, "nothing is open that this would close", kQuoteIt},
+      {YAML::ErrorMsg::BLOCK_ENTRY, "a list cannot begin here",
+       "write each `- item` on a line of its own, below the name"},
+      {YAML::ErrorMsg::UNKNOWN_TOKEN, "no value begins so", kQuoteIt},
+      {YAML::ErrorMsg::CHAR_IN_ANCHOR, "no value begins so", kQuoteIt},
+      {YAML::ErrorMsg::CHAR_IN_ALIAS, "no value begins so", kQuoteIt},
+      {YAML::ErrorMsg::ANCHOR_NOT_FOUND, "no value begins so", kQuoteIt},
+      {YAML::ErrorMsg::ALIAS_NOT_FOUND, "no value begins so", kQuoteIt},
+      {YAML::ErrorMsg::END_OF_MAP, "this line is indented unlike those around it",
+       "let the names of one map begin in the same column"},
+  }};
+  int column = e.mark.column + 1;
+  const auto refuse = [&](std::string message, std::string hint) {
+    return Refuse(file, e.mark.line + 1, column, std::move(message), std::move(hint)).value();
+  };
+  // yaml-cpp writes the character, or the name of the anchor, behind the text.
+  if (e.msg.starts_with(YAML::ErrorMsg::INVALID_ESCAPE)) {
+    column = std::max(1, column - 2);  // the mark is behind it
+    return refuse("within double quotes `\\` begins an escape, and this is none",
+                  "write `\\\\`, or single quotes");
+  }
+  if (e.msg.starts_with(YAML::ErrorMsg::UNKNOWN_ANCHOR))
+    return refuse("a value that begins with `*` stands for an anchor, and there is none",
+                  std::string(kQuoteIt));
+  for (const Explained& one : explained)
+    if (e.msg == one.parser_says) return refuse(std::string(one.says), std::string(one.hint));
+  return refuse("not valid YAML: " + e.msg, "");
 }
 
 Result<YamlNode> ParseChecked(std::string_view text, const std::string& file) {
@@ -280,7 +329,7 @@ Result<YamlNode> ParseChecked(std::string_view text, const std::string& file) {
     if (e.msg == YAML::ErrorMsg::EOF_IN_SCALAR && !text.ends_with('\n'))
       return ParseChecked(std::string(text) + '\n', file);
     if (auto usual = UsualMistake(text, e.mark.line, file)) return Unexpected(std::move(*usual));
-    return Refuse(file, e.mark.line + 1, e.mark.column + 1, "not valid YAML: " + e.msg, "");
+    return Unexpected(Unreadable(e, file));
   }
   if (auto error = unclosed()) return Unexpected(std::move(*error));
   return builder.Take();

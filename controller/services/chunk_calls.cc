@@ -54,6 +54,7 @@ grpc::ServerUnaryReactor* AnswerMissing(grpc::CallbackServerContext* context, Ex
         Error{ErrorCode::kInvalidArgument, "sizes has another length than digests", {}, {}});
   }
   std::vector<std::pair<std::string, std::uint32_t>> wanted;
+  wanted.reserve(static_cast<std::size_t>(request.digests_size()));
   for (int i = 0; i < request.digests_size(); ++i) {
     wanted.emplace_back(request.digests(i), request.sizes(i));
   }

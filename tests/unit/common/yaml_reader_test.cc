@@ -81,9 +81,40 @@ TEST(Yaml, RefusesWhatIsNoJobFile) {
   EXPECT_NE(ErrorOf("a: \xff\xfe\n").message.find("UTF-8"), std::string::npos);
   EXPECT_NE(ErrorOf(std::string(300 * 1024, 'x')).message.find("256 KiB"), std::string::npos);
   EXPECT_NE(ErrorOf("a: 1\n---\nb: 2\n").message.find("several documents"), std::string::npos);
-  EXPECT_NE(ErrorOf("a: [1, 2\n").message.find("not valid YAML"), std::string::npos);
+  EXPECT_EQ(ErrorOf("a: [1, 2\n").message, "a list that begins with `[` is not closed");
   EXPECT_NE(ErrorOf("a:\n\t- b\n").message.find("a tab stands in the indentation"),
             std::string::npos);
+}
+
+TEST(Yaml, SaysWhatToWriteInstead) {
+  struct Row {
+    const char* text;
+    const char* says;
+    const char* hint;
+    int line;
+    int column;
+  };
+  for (const Row& row : {
+           Row{"run: echo a: b\n", "`: ` stands within a value", "quotes around the value", 1, 12},
+           Row{"run: |\n  python t.py\n gpus: 2\n", "indented unlike", "same column", 3, 2},
+           Row{"run: [python t.py\ngpus: 2\n", "begins with `[`", "close it with `]`", 2, 5},
+           Row{"env: {A: 1\nb: c\n", "begins with `{`", "close it with `}`", 2, 2},
+           Row{"run: ]\n", "nothing is open", "quotes", 1, 6},
+           Row{"run: %x\n", "no value begins so", "quotes", 1, 6},
+           Row{"run: @x y\n", "no value begins so", "quotes", 1, 6},
+           Row{"run: & sleep\n", "no value begins so", "quotes", 1, 7},
+           Row{"run: *.py\n", "stands for an anchor", "quotes", 1, 6},
+           Row{"run: *all\n", "stands for an anchor", "quotes", 1, 6},
+           Row{"env: - A\n", "a list cannot begin here", "line of its own", 1, 6},
+           Row{"run: \"grep \\d+\"\n", "`\\` begins an escape", "single quotes", 1, 12},
+       }) {
+    const Error error = ErrorOf(row.text);
+    EXPECT_NE(error.message.find(row.says), std::string::npos) << row.text << error.message;
+    EXPECT_NE(error.hint.find(row.hint), std::string::npos) << row.text << error.hint;
+    ASSERT_TRUE(error.where) << row.text;
+    EXPECT_EQ(std::pair(error.where->line, error.where->column), std::pair(row.line, row.column))
+        << row.text;
+  }
 }
 
 TEST(Yaml, BoundsDepthKeysAndNodes) {
