@@ -34,8 +34,14 @@ Result<int> RunChange(const App& app, const std::vector<std::string>& names,
 
 // "priority=70" into the change; the words and values are those of a job file.
 Result<void> AddUpdate(const std::string& text, JobChange& change) {
-  LAUNCH_ASSIGN_OR_RETURN(const JobOverride one, ParseOverride(text));
   constexpr const char* kCan = "priority, time, begin and nodes can be changed";
+  const Result<JobOverride> parsed = ParseOverride(text);
+  if (!parsed) {
+    Error error = parsed.error();
+    if (error.message.starts_with("unknown field")) error.hint = kCan;  // not all that a file has
+    return Unexpected(std::move(error));
+  }
+  const JobOverride& one = *parsed;
   if (one.field != "priority" && one.field != "time" && one.field != "begin" &&
       one.field != "nodes")
     return Fail(ErrorCode::kInvalidArgument, "`" + one.field + "` cannot be changed any more",

@@ -284,11 +284,28 @@ ClusterRecord GoneOnFrom(ClusterRecord restored, const ClusterRecord& old) {
   return restored;
 }
 
+namespace {
+
+// The controller's directory in that of an embedded cluster, which may be meant; empty: there is
+// none beside the file.
+std::string OwnDirectory(const std::string& file) {
+  const fs::path own = fs::path(file).parent_path() / "controller";
+  return IsThere((own / "store.db").string()) ? own.string() : std::string();
+}
+
+Error NoStore(const std::string& file) {
+  const std::string own = OwnDirectory(file);
+  return Error{ErrorCode::kNotFound,
+               "there is no " + file,
+               own.empty() ? "name the database itself, as in STATE/store.db"
+                           : "the controller's own directory is " + own,
+               {}};
+}
+
+}  // namespace
+
 Result<StoreFacts> CheckStore(const std::string& file) {
-  if (!IsThere(file)) {
-    return Fail(ErrorCode::kNotFound, "there is no " + file,
-                "name the database itself, as in STATE/store.db");
-  }
+  if (!IsThere(file)) return Unexpected(NoStore(file));
   LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(file, Access::kRead));
   LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
   LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "BEGIN"));  // all of one moment
@@ -322,10 +339,12 @@ Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target
   if (IsThere(target)) {
     return Fail(ErrorCode::kAlreadyExists, target + " is there already", "choose a new name");
   }
+  const std::string file = dir + "/store.db";
+  if (!IsThere(file)) return Unexpected(NoStore(file));
   const std::string draft = target + ".new";
   (void)::unlink(draft.c_str());
   const auto made = [&]() -> Result<StoreFacts> {
-    LAUNCH_RETURN_IF_ERROR(Copy(dir + "/store.db", draft));
+    LAUNCH_RETURN_IF_ERROR(Copy(file, draft));
     LAUNCH_ASSIGN_OR_RETURN(StoreFacts facts, CheckStore(draft));
     LAUNCH_RETURN_IF_ERROR(SyncPath(draft, O_RDWR));
     LAUNCH_FAILPOINT("backup.before");
@@ -338,6 +357,7 @@ Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target
 }
 
 Result<Restored> RestoreStore(const std::string& backup, const std::string& dir) {
+  if (!OwnDirectory(dir + "/store.db").empty()) return Unexpected(NoStore(dir + "/store.db"));
   LAUNCH_ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(dir));
   Restored restored;
   LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckBackup(backup));

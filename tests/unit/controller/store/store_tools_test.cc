@@ -57,6 +57,19 @@ class StoreTools : public ::testing::Test {
   TemporaryDir dir_;
 };
 
+TEST_F(StoreTools, TheDirectoryOfAnEmbeddedClusterIsNotThatOfItsController) {
+  const TemporaryDir embedded;
+  EXPECT_TRUE(CheckStore(embedded.path() + "/store.db").error().hint.starts_with("name the"));
+  ASSERT_TRUE(fs::create_directory(embedded.path() + "/controller"));
+  WriteFile(embedded.path() + "/controller/store.db", "");
+  const std::string hint = "the controller's own directory is " + embedded.path() + "/controller";
+  EXPECT_EQ(CheckStore(embedded.path() + "/store.db").error().hint, hint);
+  EXPECT_EQ(BackupStore(embedded.path(), backup()).error().hint, hint);
+  ASSERT_TRUE(BackupStore(dir(), backup()));
+  EXPECT_EQ(RestoreStore(backup(), embedded.path()).error().hint, hint);
+  EXPECT_FALSE(fs::exists(embedded.path() + "/store.db"));
+}
+
 TEST_F(StoreTools, ABackupIsTheStoreOfOneMomentWhileItIsWritten) {
   const auto store = OpenSqliteStore(dir());
   ASSERT_TRUE(store.has_value());
