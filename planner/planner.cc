@@ -264,11 +264,17 @@ Result<std::vector<NodePaths>> AssignRanks(const PlanInput& input, const UserCho
   return paths;
 }
 
-// A format that a flag or a file fixed is refused by the name of that place.
+// A format that a flag or a file fixed, or a launcher's default, is shown and refused by the name
+// of that place.
 Result<PrecisionChoice> ChoosePrecision(const UserChoices& choices, DeviceClass device,
                                         const RankLayout& layout) {
   auto chosen = ChoosePrecision(choices.job, device, layout);
-  if (chosen || choices.precision_source.empty()) return chosen;
+  if (choices.precision_source.empty()) return chosen;
+  if (chosen) {
+    if (chosen->reason.starts_with(kAskedFor))
+      chosen->reason.replace(0, kAskedFor.size(), choices.precision_source);
+    return chosen;
+  }
   Error error = chosen.error();
   error.message += " (" + choices.precision_source + " asks for it)";
   error.hint = "change it in " + choices.precision_source + "; or " + error.hint;

@@ -52,7 +52,7 @@ PrecisionChoice WithoutCuda(const JobSpec& spec, DeviceClass device) {
   if (spec.precision == Precision::kAuto) {
     return {Precision::kFp32, name + ": fp32 unless another is asked for", {}};
   }
-  PrecisionChoice choice{spec.precision, "asked for", {}};
+  PrecisionChoice choice{spec.precision, std::string(kAskedFor), {}};
   if (spec.precision == Precision::kBf16) {
     choice.warnings.push_back(
         Warn("bf16 on " + name + ": not every operator has it, and it is often not faster",
@@ -107,16 +107,17 @@ Result<PrecisionChoice> ChoosePrecision(const JobSpec& spec, DeviceClass device,
   }
   const Weakest weakest = WeakestOf(layout);
   if (weakest.gpu == nullptr) {
-    if (spec.precision != Precision::kAuto) return PrecisionChoice{spec.precision, "asked for", {}};
+    if (spec.precision != Precision::kAuto)
+      return PrecisionChoice{spec.precision, std::string(kAskedFor), {}};
     return PrecisionChoice{Precision::kFp32, "the compute capability of a device is not known", {}};
   }
   if (spec.precision == Precision::kAuto) return Automatic(weakest, Mixed(layout));
   const auto from = CapabilityFor(spec.precision);
   if (from && weakest.cc < *from) return Unsupported(weakest, spec.precision, *from);
-  return PrecisionChoice{
-      spec.precision,
-      "asked for; " + weakest.gpu->model + " has capability " + ToString(weakest.cc),
-      {}};
+  return PrecisionChoice{spec.precision,
+                         std::string(kAskedFor) + "; " + weakest.gpu->model + " has capability " +
+                             ToString(weakest.cc),
+                         {}};
 }
 
 std::optional<Precision> SixteenBitsOn(const std::vector<const NodeInventory*>& nodes) {

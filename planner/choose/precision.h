@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/diagnosis.h"
@@ -11,6 +12,9 @@
 #include "planner/place/ranks.h"
 
 namespace launch {
+
+// How a reason begins where the job names the precision.
+inline constexpr std::string_view kAskedFor = "asked for";
 
 struct PrecisionChoice {
   Precision precision = Precision::kFp32;

@@ -359,6 +359,24 @@ TEST(Plan, PrecisionFollowsTheWeakestDevice) {
 }
 
 // User stories (S001-1, S001-2): one job on a workstation, a Mac and a machine without a GPU.
+TEST(Plan, SaysWhoNamedThePrecision) {
+  const auto reason = [](const char* run, Precision precision = Precision::kAuto) {
+    JobSpec job = GpuJob(2, "A100");
+    job.run = run;
+    job.precision = precision;
+    const auto planned = PlanOn(job, {A100("a", 2)});
+    EXPECT_TRUE(planned) << ErrorOf(planned);
+    return planned ? planned->plan.precision_reason : "";
+  };
+  EXPECT_EQ(reason("python t.py", Precision::kBf16).rfind("asked for; NVIDIA A100", 0), 0u);
+  EXPECT_EQ(
+      reason("accelerate launch t.py").rfind("accelerate launch without --mixed_precision; ", 0),
+      0u)
+      << reason("accelerate launch t.py");
+  EXPECT_EQ(reason("accelerate launch --mixed_precision bf16 t.py").find("asked for"),
+            std::string::npos);
+}
+
 TEST(Plan, DevicePrecisionAndLoaderOfThreeMachines) {
   const NodeInventory card = Node("ws", "NVIDIA GeForce RTX 4090", "8.9", 24564);
   const NodeInventory mac = Cluster("m2max")[0];
