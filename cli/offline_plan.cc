@@ -21,7 +21,7 @@ Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& contex
     return PlanAnswer{std::nullopt, std::move(refused.findings), std::nullopt,
                       std::move(refused.checks)};
   }
-  const LineReading line = ReadLineOf(spec, context.files);
+  const Result<LaunchLine> line = ReadLineOf(spec, context.files);
   LAUNCH_RETURN_IF_ERROR(CheckSpec(spec, context, line));
   LAUNCH_RETURN_IF_ERROR(CheckSignalLead(spec));
   std::vector<PlannerOffer> offers;
@@ -36,7 +36,7 @@ Result<PlanAnswer> PlanOffline(const JobSpec& whole, const SubmitContext& contex
     offers.push_back(std::move(offer));
   }
   PlanAnswer answer;
-  const auto placement = Place(spec, offers, line);
+  const auto placement = Place(spec, offers, DemandIn(line));
   if (!placement) {
     const Unplaced& why = placement.error();
     if (!why.never) {

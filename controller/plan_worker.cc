@@ -58,6 +58,25 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     outcome.error = std::move(error);
     return outcome;
   };
+  for (const auto& [field, text] :
+       {std::pair("run", &wanted.spec.run), std::pair("setup", &wanted.spec.setup)}) {
+    if (auto checked = CheckLength(field, *text); !checked) {
+      return fail(std::move(checked).error());
+    }
+  }
+  const Result<LaunchLine> line = ReadLineOf(wanted.spec, wanted.context.files);
+  outcome.line = DemandIn(line);
+  if (auto checked = CheckSpec(wanted.spec, wanted.context, line); !checked) {
+    return fail(std::move(checked).error());
+  }
+  const std::vector<PlannerOffer> offers = ForPlanner(wanted.offers, wanted.owner);
+  tl::expected<Placement, Unplaced> placed = tl::unexpected(Unplaced{});
+  if (!wanted.placed) {
+    placed = Place(wanted.spec, offers, *outcome.line);
+    if (!placed && placed.error().never) return fail(NeverFits(placed.error()));
+  }
+
+  // Behind what no force passes over.
   std::vector<const NodeInventory*> known;
   for (const effect::NodeOffer& offer : wanted.offers) known.push_back(offer.inventory.get());
   if (PreflightReport refused = JudgeSpec(wanted.spec, known); HasErrors(refused.findings)) {
@@ -65,40 +84,27 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
     outcome.checks = std::move(refused.checks);
     return outcome;
   }
-  for (const auto& [field, text] :
-       {std::pair("run", &wanted.spec.run), std::pair("setup", &wanted.spec.setup)}) {
-    if (auto checked = CheckLength(field, *text); !checked) {
-      return fail(std::move(checked).error());
-    }
-  }
-  outcome.line = ReadLineOf(wanted.spec, wanted.context.files);
-  if (auto checked = CheckSpec(wanted.spec, wanted.context, outcome.line); !checked) {
-    return fail(std::move(checked).error());
-  }
 
-  const std::vector<PlannerOffer> offers = ForPlanner(wanted.offers, wanted.owner);
   Placement placement;
   if (wanted.placed) {
-    auto placed = AsPlacement(wanted);
-    if (!placed) return fail(std::move(placed).error());
-    placement = std::move(*placed);
+    auto here = AsPlacement(wanted);
+    if (!here) return fail(std::move(here).error());
+    placement = std::move(*here);
   } else {
-    auto placed = Place(wanted.spec, offers, outcome.line);
-    if (!placed && !placed.error().never) {
+    if (!placed) {
       // It has to wait: the plan shown is that for the nodes when they are empty and answer.
       std::vector<PlannerOffer> empty = WhenEmpty(offers);
       for (PlannerOffer& offer : empty) offer.schedulable = true;
-      placed = Place(wanted.spec, empty, outcome.line);
+      placed = Place(wanted.spec, empty, *outcome.line);
       if (!placed) return outcome;  // no node is known
     }
-    if (!placed) return fail(NeverFits(placed.error()));
     placement = std::move(*placed);
   }
 
   const PlanInput input{
       wanted.spec,
       wanted.context,
-      outcome.line,
+      line,
       offers,
       placement,
       wanted.placed ? std::optional<Key>(wanted.placed->key) : std::nullopt,

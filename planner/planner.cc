@@ -368,20 +368,25 @@ Result<void> CheckSignalLead(const JobSpec& spec) {
   return {};
 }
 
-LineReading ReadLineOf(const JobSpec& spec, const std::map<std::string, std::string>& files) {
-  return std::make_shared<const Result<LaunchLine>>(
-      ReadLaunchLine(spec.run, LineOptions(spec, files)));
+Result<LaunchLine> ReadLineOf(const JobSpec& spec,
+                              const std::map<std::string, std::string>& files) {
+  return ReadLaunchLine(spec.run, LineOptions(spec, files));
+}
+
+Result<LineDemand> DemandIn(const Result<LaunchLine>& line) {
+  if (!line) return Unexpected(line.error());
+  return LineDemand(*line);
 }
 
 Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context,
-                       const LineReading& reading) {
+                       const Result<LaunchLine>& reading) {
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
   LAUNCH_RETURN_IF_ERROR(NodeFilter::Make(spec));
   LAUNCH_RETURN_IF_ERROR(CheckBatch(spec.batch));
   LAUNCH_RETURN_IF_ERROR(CheckStrategy(spec));
   LAUNCH_RETURN_IF_ERROR(CheckEnv(spec, context));
-  if (!*reading) return Unexpected(reading->error());
-  const LaunchLine& line = **reading;
+  if (!reading) return Unexpected(reading.error());
+  const LaunchLine& line = *reading;
   LAUNCH_RETURN_IF_ERROR(CheckLocalRankArg(spec, line));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_RETURN_IF_ERROR(DemandOf(spec, line, filter, {}));
@@ -392,8 +397,8 @@ Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context,
 Result<PlannedRun> MakePlan(const PlanInput& input) {
   const JobSpec& spec = input.spec;
   LAUNCH_RETURN_IF_ERROR(CheckFields(spec));
-  if (!*input.line) return Unexpected(input.line->error());
-  LaunchLine line = **input.line;  // the start is added to it
+  if (!input.line) return Unexpected(input.line.error());
+  LaunchLine line = *input.line;  // the start is added to it
   LAUNCH_RETURN_IF_ERROR(CheckLocalRankArg(spec, line));
   LAUNCH_ASSIGN_OR_RETURN(const NodeFilter filter, NodeFilter::Make(spec));
   LAUNCH_ASSIGN_OR_RETURN(const Demand demand, DemandOf(spec, line, filter, Chosen(input)));

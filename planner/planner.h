@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,23 +45,23 @@ struct Unplaced {
 };
 
 // What the job's line says. A script of hundreds of lines takes milliseconds to read, so those who
-// ask more than once share one reading. Never null.
-using LineReading = std::shared_ptr<const Result<LaunchLine>>;
-// `files`: SubmitContext::files, scripts that the line calls among them.
-LineReading ReadLineOf(const JobSpec& spec, const std::map<std::string, std::string>& files);
+// ask more than once keep what they were told. `files`: SubmitContext::files, scripts that the line
+// calls among them.
+Result<LaunchLine> ReadLineOf(const JobSpec& spec, const std::map<std::string, std::string>& files);
+// The part of it by which a place is looked for.
+Result<LineDemand> DemandIn(const Result<LaunchLine>& line);
 
 // All-or-nothing gang placement by count, model, capability, arch, memory, constraints, nodelist,
 // exclude, gpu_ids. Deterministic: prefers the user's GPU order, then GPUs that nobody else uses,
-// then fewest spare GPUs, then name. `line`: of ReadLineOf, which may say how many processes are
-// started.
+// then fewest spare GPUs, then name. `line`: of DemandIn.
 tl::expected<Placement, Unplaced> Place(const JobSpec& spec,
                                         const std::vector<PlannerOffer>& offers,
-                                        const LineReading& line);
+                                        const Result<LineDemand>& line);
 
 struct PlanInput {
   const JobSpec& spec;
   const SubmitContext& context;
-  const LineReading& line;  // of ReadLineOf
+  const Result<LaunchLine>& line;  // of ReadLineOf
   const std::vector<PlannerOffer>& offers;
   const Placement& placement;
   // Known only for a real attempt; probable values are shown otherwise.
@@ -84,7 +83,8 @@ struct PlannedRun {
 Result<PlannedRun> MakePlan(const PlanInput& input);
 
 // Judges a spec alone, before any node is known: mpi launcher, unsupported lines, batch products.
-Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context, const LineReading& line);
+Result<void> CheckSpec(const JobSpec& spec, const SubmitContext& context,
+                       const Result<LaunchLine>& line);
 // The signal before the end of a run comes after its start. For what is submitted or changed: a job
 // that was accepted is not ended for it, its signal comes at its start.
 Result<void> CheckSignalLead(const JobSpec& spec);

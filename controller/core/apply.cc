@@ -139,7 +139,6 @@ void Index(State& state, const JobRecord& job) {
   if (job.keeps != 0) state.keepers.insert(job.id);
   if (job.phase == JobPhase::kDone) {
     state.done.emplace(job.ended, job.id);
-    state.lines.Forget(job.id);
   } else {
     state.open[job.owner].insert(job.id);
   }

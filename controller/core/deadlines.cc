@@ -71,6 +71,7 @@ void OnTick(Draft& draft) {
     draft.live().awaits_nodes = false;
     draft.TouchQueue();
   }
+  if (state.live.read_again && *state.live.read_again <= draft.now()) draft.TouchQueue();
   EndLeases(draft);
   if (HasLostPlace(state, draft.now())) draft.TouchQueue();
   EndTies(draft);
@@ -112,6 +113,7 @@ std::optional<BootTime> NextDeadline(const State& state) {
     }
   }
   if (state.live.awaits_nodes) consider(state.live.since + kReturnTime);
+  if (state.live.read_again) consider(*state.live.read_again);
   if (const std::optional<BootTime> lost = NextPlaceLost(state)) consider(*lost);
   if (const std::optional<BootTime> tie = NextTieEnd(state)) consider(*tie);
   if (const std::optional<BootTime> lease = NextLeaseEnd(state)) consider(*lease);

@@ -138,14 +138,24 @@ Result<std::string> RequeueJob(Draft& draft, JobRecord job, const JobChange& cha
                      job.held_by == kByRestore ? "held until `launch release`" : "queued again");
 }
 
-// The spec with the change must still fit some node that we know.
-Result<void> CheckFits(Draft& draft, const JobRecord& job, const SpecRecord& changed) {
-  const LineReading line = ReadLineOf(changed.spec, changed.context.files);
-  LAUNCH_RETURN_IF_ERROR(CheckSpec(changed.spec, changed.context, line));
+// The spec with another number of nodes must still fit some node that we know. What its line asks
+// for then, where that is known: a long script that looks at the number is read when its turn
+// comes.
+Result<std::optional<Result<LineDemand>>> CheckFits(Draft& draft, const JobRecord& job,
+                                                    const SpecRecord& changed) {
+  std::optional<Result<LineDemand>> line;
+  if (IsReadAtOnce(changed.spec, changed.context.files)) {
+    const Result<LaunchLine> read = ReadLineOf(changed.spec, changed.context.files);
+    LAUNCH_RETURN_IF_ERROR(CheckSpec(changed.spec, changed.context, read));
+    line = DemandIn(read);
+  } else if (const auto* known = draft.state().lines.Find(draft.state(), job.id);
+             known != nullptr && !NamesCounts(changed.spec, changed.context.files)) {
+    line = *known;
+  }
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
-  if (offers.empty()) return {};
-  const auto placed = Place(changed.spec, WhenEmpty(ForPlanner(offers, job.owner)), line);
-  if (placed || !placed.error().never) return {};
+  if (!line || offers.empty()) return line;
+  const auto placed = Place(changed.spec, WhenEmpty(ForPlanner(offers, job.owner)), *line);
+  if (placed || !placed.error().never) return line;
   return Fail(ErrorCode::kCannotFit,
               "no known node could ever run it then: " + placed.error().reason.evidence, "");
 }
@@ -176,6 +186,9 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
     spec.time_limit = change.time_limit;
     LAUNCH_RETURN_IF_ERROR(CheckSignalLead(spec));
   }
+  // Nothing but the number of nodes changes what the line asks for.
+  std::optional<Result<LineDemand>> line;
+  if (const auto* known = draft.state().lines.Find(draft.state(), job.id)) line = *known;
   std::string says;
   const auto note = [&](std::string text) { says += (says.empty() ? "" : ", ") + text; };
   if (change.priority) {
@@ -188,7 +201,7 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
   }
   if (change.nodes) {
     spec.nodes = *change.nodes;
-    LAUNCH_RETURN_IF_ERROR(CheckFits(draft, job, record));
+    LAUNCH_ASSIGN_OR_RETURN(line, CheckFits(draft, job, record));
     note(WithPlural(spec.nodes.min, "node"));
   }
   if (change.time_limit) {
@@ -200,6 +213,7 @@ Result<std::string> UpdateJob(Draft& draft, const JobRecord& job, const JobChang
   }
   draft.Event("job.updated", Subject(job.id), fmt::format("{} by {}", says, by));
   draft.Put(record);
+  if (line) draft.KeepLine(job.id, std::move(*line));
   if (job.keeps != 0 && (change.nodes || change.begin)) {
     JobRecord moved = job;
     LeavePlace(draft, moved, says);

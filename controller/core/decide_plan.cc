@@ -36,10 +36,10 @@ void AnswerQuery(Draft& draft, const event::PlanQuery& query, const PlanOutcome&
     return;
   }
   PlanAnswer answer{outcome.plan, outcome.findings, std::nullopt, outcome.checks};
+  if (!outcome.line) return draft.Reply(query.request, ReplyBody(std::move(answer)));
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
   const UserName& user = query.caller.user;
-  const LineReading line =
-      outcome.line ? outcome.line : ReadLineOf(query.spec, query.context.files);
+  const Result<LineDemand>& line = *outcome.line;
   const auto placed = Place(query.spec, ForPlanner(offers, user), line);
   const auto repair =
       placed ? std::nullopt
@@ -87,7 +87,7 @@ void PutJob(Draft& draft, JobId id, const event::Submit& submit, const JobSpec& 
   job.request_digest = submit.digest;
   draft.Put(job);
   draft.Put(SpecRecord{id, spec, submit.source, submit.context});
-  if (outcome.line) draft.KeepLine(id, outcome.line);
+  if (outcome.line) draft.KeepLine(id, *outcome.line);
   for (const auto& [name, sealed] : submit.secrets) draft.Put(SecretRecord{id, name, sealed});
   draft.Event("job.submitted", Subject(id),
               fmt::format("{} by {}{}", job.name, job.owner.value,

@@ -28,9 +28,15 @@ WaitReason WaitsForPlans(std::size_t plans) {
           fmt::format("its turn comes when the plans of {} jobs before it are made", plans)};
 }
 
+// Between decisions that read long scripts: what else happened has its turn.
+constexpr Millis kReadAgain{5};
+
 std::string Seconds(Millis time) { return fmt::format("{} s", (time.count() + 999) / 1000); }
 
 WaitReason Planning() { return {"Planning", "placed; its plan is being made"}; }
+
+// The scripts of many jobs are read one after the other, some in each decision.
+WaitReason ReadFirst() { return {"Planning", "what its script starts is not read yet"}; }
 
 // Ends the jobs that wait for what can never be. True: the queue is another one now.
 bool EndHopeless(Draft& draft, DependencyLooks& looks) {
@@ -65,7 +71,8 @@ class Histories {
   std::map<std::pair<UserName, WallTime>, std::vector<MeasuredRun>> known_;
 };
 
-std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories);
+std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories,
+                                         LineReadings& readings);
 
 // What the job waits for by its own fields; the wall clock is looked at again before long.
 std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
@@ -91,7 +98,8 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
   return std::nullopt;
 }
 
-std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks, Histories& histories) {
+std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks, Histories& histories,
+                                LineReadings& readings) {
   std::vector<QueueEntry> entries;
   for (const JobId id : QueueOrder(draft.state())) {
     QueueEntry entry{id, std::nullopt};
@@ -106,7 +114,7 @@ std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks, Histories&
           WaitReason{"BeginTime", "starts in " + Seconds(backoff->second - draft.now()) +
                                       (job.keeps != 0 ? " where it ran" : "")};
     } else if (job.keeps != 0) {
-      entry.passed_over = RestartInPlace(draft, draft.state().jobs.at(id), histories);
+      entry.passed_over = RestartInPlace(draft, draft.state().jobs.at(id), histories, readings);
     }
     entries.push_back(std::move(entry));
   }
@@ -151,9 +159,9 @@ void RefuseKept(const KeptNodes& kept, std::vector<PlannerOffer>& offers) {
 // Nodes that an attempt of the job failed on are taken only when there is no other way.
 // Where the last one saved checkpoints they may be on a disk of its own: there first.
 tl::expected<Placement, Unplaced> PlaceJob(const State& state, const JobRecord& job,
+                                           const Result<LineDemand>& line,
                                            const std::vector<PlannerOffer>& all) {
   const JobSpec& spec = state.specs.at(job.id).spec;
-  const LineReading& line = LineOf(state, job.id);
   if (const AttemptRecord* last = PrefersPlaceOf(state, job)) {
     std::vector<PlannerOffer> same = all;
     for (PlannerOffer& offer : same) {
@@ -254,7 +262,7 @@ void HoldAndPlan(Draft& draft, const JobRecord& job, const Placement& placement,
 }
 
 // Why its own nodes would not take it any more (constraints, account, cores); empty: they would.
-std::string WhyNotAgain(const State& state, const JobRecord& job,
+std::string WhyNotAgain(const State& state, const JobRecord& job, const Result<LineDemand>& line,
                         const std::vector<effect::NodeOffer>& offers) {
   const std::vector<NodeId>& place = state.attempts.at(Key{job.id, Attempt{job.keeps}}).nodes;
   std::vector<PlannerOffer> own = ForPlanner(offers, job.owner);
@@ -262,7 +270,7 @@ std::string WhyNotAgain(const State& state, const JobRecord& job,
     const bool is_own = std::ranges::find(place, offer.inventory->node) != place.end();
     if (!is_own) offer.refuses = "it did not run there";
   }
-  const auto placement = Place(state.specs.at(job.id).spec, own, LineOf(state, job.id));
+  const auto placement = Place(state.specs.at(job.id).spec, own, line);
   if (placement) return {};
   const Unplaced& why = placement.error();
   return why.missing.empty() ? why.reason.evidence
@@ -270,12 +278,15 @@ std::string WhyNotAgain(const State& state, const JobRecord& job,
 }
 
 // Nobody else waits for that place, so it is in no queue.
-std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories) {
+std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories,
+                                         LineReadings& readings) {
   const std::string waits = LookAtPlace(draft.state(), job, draft.now()).waits;
   if (!waits.empty()) return WaitReason{"ReqNodeNotAvail", waits};
   if (HighestAttempt(job) >= kMaxAttempts) return std::nullopt;  // said in its turn
+  const Result<LineDemand>* line = readings.Of(draft.state(), job.id);
+  if (line == nullptr) return ReadFirst();
   std::vector<effect::NodeOffer> offers = MakeOffers(draft.state(), job.id);
-  if (const std::string why = WhyNotAgain(draft.state(), job, offers); !why.empty()) {
+  if (const std::string why = WhyNotAgain(draft.state(), job, *line, offers); !why.empty()) {
     JobRecord moved = job;
     LeavePlace(draft, moved, why);
     draft.Put(std::move(moved));
@@ -297,9 +308,11 @@ void SettleQueue(Draft& draft) {
   live.reasons.clear();
   live.queue_head.reset();
   live.waits_for_plans = false;
+  live.read_again.reset();
   if (draft.state().queue.empty()) return;
   Histories histories;
-  const std::vector<QueueEntry> entries = Entries(draft, looks, histories);
+  LineReadings readings;
+  const std::vector<QueueEntry> entries = Entries(draft, looks, histories, readings);
   std::size_t passed = 0;  // of the entries: before the one that is tried
   Refusals refusals(draft.state());
   KeptNodes kept;
@@ -332,31 +345,33 @@ void SettleQueue(Draft& draft) {
       LoseTie(draft, job);
       if (const WaitReason* same = refusals.Find(job)) return Waits{*same, false};
     }
+    const Result<LineDemand>* line = readings.Of(draft.state(), id);
+    if (line == nullptr) return Waits{ReadFirst(), true};
     std::vector<PlannerOffer> offered = ForPlanner(offers, job.owner);
     RefuseKept(kept, offered);
     tl::expected<Placement, Unplaced> placement = tl::unexpected(Unplaced{});
     if (tie) {
       std::vector<PlannerOffer> own = offered;
       KeepToTie(draft.state(), job, *tie, own);
-      if (auto there = Place(spec, own, LineOf(draft.state(), id))) {
+      if (auto there = Place(spec, own, *line)) {
         placement = std::move(there);
       } else if (auto reason = WaitForTie(draft, job, *tie, there.error())) {
         keep(job, tie);
         return Waits{std::move(*reason), false};
       }
     }
-    if (!placement) placement = PlaceJob(draft.state(), job, offered);
+    if (!placement) placement = PlaceJob(draft.state(), job, *line, offered);
     if (!placement && !kept.empty()) {
       const std::vector<PlannerOffer> all = ForPlanner(offers, job.owner);
-      auto otherwise = PlaceJob(draft.state(), job, all);
+      auto otherwise = PlaceJob(draft.state(), job, *line, all);
       if (otherwise) return Waits{WaitsForKept(all, *otherwise, kept), true};
       placement = std::move(otherwise);
     }
     if (!placement) {
       WaitReason reason = placement.error().reason;
       if (reason.code.empty()) reason.code = "ReqNodeNotAvail";
-      if (auto repair = WaitsForRepair(draft.state(), placement.error(), spec,
-                                       LineOf(draft.state(), id), job.owner, offers)) {
+      if (auto repair =
+              WaitsForRepair(draft.state(), placement.error(), spec, *line, job.owner, offers)) {
         refusals.Note(job, *repair);
         return Waits{std::move(*repair), false};
       }
@@ -387,6 +402,7 @@ void SettleQueue(Draft& draft) {
     live.reasons[verdict.job] = verdict.waits ? std::move(*verdict.waits) : Planning();
   }
   live.queue_head = outcome.blocked_by;
+  if (readings.were_enough()) live.read_again = draft.now() + kReadAgain;
 }
 
 }  // namespace launch::controller

@@ -23,16 +23,17 @@ Unexpected NoSuchJob(JobId job) {
 }
 
 // The cheap half of planning, so that hopeless requests cost no worker: is the spec sound, and is
-// there any node, in whatever state, that could ever run it? Of a long script the worker says so.
+// there any node, in whatever state, that could ever run it? Of what is not read at once the worker
+// says so, in the same order.
 std::optional<Error> Hopeless(const effect::PlanWanted& wanted) {
   if (IsReadAtOnce(wanted.spec, wanted.context.files)) {
-    const LineReading line = ReadLineOf(wanted.spec, wanted.context.files);
+    const Result<LaunchLine> line = ReadLineOf(wanted.spec, wanted.context.files);
     if (const Result<void> sound = CheckSpec(wanted.spec, wanted.context, line); !sound) {
       return sound.error();
     }
     if (!wanted.offers.empty()) {
       const auto placement =
-          Place(wanted.spec, WhenEmpty(ForPlanner(wanted.offers, wanted.owner)), line);
+          Place(wanted.spec, WhenEmpty(ForPlanner(wanted.offers, wanted.owner)), DemandIn(line));
       if (!placement && placement.error().never) return NeverFits(placement.error());
     }
   }

@@ -144,7 +144,9 @@ void Draft::EraseJob(JobId job) {
   for (const Entity& entity : entities) Erase(entity);
 }
 
-void Draft::KeepLine(JobId job, LineReading line) { state_.lines.Keep(job, std::move(line)); }
+void Draft::KeepLine(JobId job, Result<LineDemand> line) {
+  state_.lines.Keep(job, std::move(line));
+}
 
 void Draft::KeepPlan(const Key& key, StoredPlan plan) {
   state_.plans[key] = std::make_shared<const StoredPlan>(std::move(plan));

@@ -44,7 +44,7 @@ class Draft {
   // earlier, longer plan left behind.
   void EraseChunks(const Key& attempt, std::uint32_t first);
   void KeepPlan(const Key& key, StoredPlan plan);
-  void KeepLine(JobId job, LineReading line);  // of its spec as stored now
+  void KeepLine(JobId job, Result<LineDemand> line);  // of its spec as stored now
 
   // One line of the audit trail; kinds are listed in docs/events.md.
   void Event(std::string kind, std::string subject, std::string text);

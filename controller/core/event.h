@@ -51,7 +51,8 @@ struct PlanOutcome {
   // restart the PlanDecoder given to Start (controller/core/decide.h) reads them back.
   std::string stored;
   std::string stored_digest;
-  LineReading line = {};  // of the spec that was planned; null: the line was not read
+  // What the line of the planned spec asks for; absent: it was not read.
+  std::optional<Result<LineDemand>> line = {};
   friend bool operator==(const PlanOutcome&, const PlanOutcome&) = default;
 };
 

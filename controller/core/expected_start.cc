@@ -23,11 +23,12 @@ namespace {
 constexpr std::size_t kMostAhead = 32;
 constexpr int kMostTries = 32;
 constexpr std::size_t kMostHolders = 16;
+constexpr int kSingleSteps = 8;
 
 struct Asked {
   const JobSpec& spec;
   const std::map<std::string, std::string>& files;
-  const LineReading& line;
+  const Result<LineDemand>* line;  // null: not read yet
   const UserName& owner;
   std::optional<JobId> job;  // absent: not submitted yet
 };
@@ -85,7 +86,7 @@ class Cluster {
     for (std::size_t i = 0; i < offers_.size(); ++i) at_[offers_[i].inventory->node] = i;
   }
 
-  bool Starts(const JobSpec& spec, const LineReading& line, const UserName& owner,
+  bool Starts(const JobSpec& spec, const Result<LineDemand>& line, const UserName& owner,
               std::optional<Placement>& placed) const {
     auto found = Place(spec, ForPlanner(offers_, owner), line);
     if (!found) return false;
@@ -241,7 +242,7 @@ void Simulate(const State& state, const Asked& asked, const Now& now, StartForec
       const bool own = served == forecast.ahead.size();
       std::optional<Placement> placed;
       if (own) {
-        if (!cluster.Starts(asked.spec, asked.line, asked.owner, placed)) break;
+        if (!cluster.Starts(asked.spec, *asked.line, asked.owner, placed)) break;
         forecast.start = std::max(time, asked.spec.begin.value_or(time));
         forecast.basis = last.empty() ? "what it needs is free" : last;
         return show(ends, next, placed);
@@ -249,7 +250,8 @@ void Simulate(const State& state, const Asked& asked, const Now& now, StartForec
       const JobId id = forecast.ahead[served];
       const SpecRecord& spec = state.specs.at(id);
       const JobRecord& job = state.jobs.at(id);
-      if (!cluster.Starts(spec.spec, LineOf(state, id), job.owner, placed)) break;
+      const Result<LineDemand>* line = state.lines.Find(state, id);
+      if (line == nullptr || !cluster.Starts(spec.spec, *line, job.owner, placed)) break;
       cluster.Take(spec.spec, *placed);
       ++served;
     }
@@ -262,7 +264,7 @@ void Simulate(const State& state, const Asked& asked, const Now& now, StartForec
   Cluster idle(state, asked);
   for (const End& end : ends) idle.Free(end);
   std::optional<Placement> placed;
-  if (!idle.Starts(asked.spec, asked.line, asked.owner, placed)) {
+  if (!idle.Starts(asked.spec, *asked.line, asked.owner, placed)) {
     forecast.basis = "it waits for nodes or GPUs that serve nobody now";
     return;
   }
@@ -284,13 +286,19 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
   Cluster cluster(state, asked);
   std::optional<Placement> placed;
   const auto fits = [&](const JobSpec& spec) {
-    return cluster.Starts(spec, asked.line, asked.owner, placed);
+    return cluster.Starts(spec, *asked.line, asked.owner, placed);
   };
-  // With other counts the line may say something else.
-  const bool reads = IsReadAtOnce(asked.spec, asked.files);
+  // With other numbers the line may ask for something else.
+  const bool is_short = IsReadAtOnce(asked.spec, asked.files);
+  const bool looks = !is_short && NamesCounts(asked.spec, asked.files);
+  int tries = 0;
   const auto fits_anew = [&](const JobSpec& spec) {
-    return reads && cluster.Starts(spec, ReadLineOf(spec, asked.files), asked.owner, placed);
+    if (!is_short) return !looks && fits(spec);
+    const Result<LineDemand> line = DemandIn(ReadLineOf(spec, asked.files));
+    return cluster.Starts(spec, line, asked.owner, placed);
   };
+  // Each number is a look at all nodes: the next ones below, then in larger steps.
+  const auto next = [&](int number) { return ++tries < kSingleSteps ? number - 1 : number / 2; };
   const std::string id = asked.job ? std::to_string(asked.job->value) : "JOB";
   const std::string first = forecast.ahead.empty() ? "" : ", with a priority above those in front";
   if (fits(asked.spec)) {  // nothing of the job itself stands in the way
@@ -306,7 +314,8 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
     }
     return;
   }
-  for (int nodes = asked.spec.nodes.min - 1; nodes >= 1 && !asked.spec.total_gpus; --nodes) {
+  for (int nodes = asked.spec.nodes.min - 1; nodes >= 1 && !asked.spec.total_gpus;
+       nodes = next(nodes)) {
     JobSpec less = asked.spec;
     less.nodes = {nodes, nodes};
     if (!fits_anew(less)) continue;
@@ -318,7 +327,8 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
   }
   int most = 0;
   for (const GpuRequest& gpus : asked.spec.gpus) most = std::max(most, gpus.count);
-  for (int count = most - 1; count >= 1 && asked.spec.gpu_ids.empty(); --count) {
+  tries = 0;
+  for (int count = most - 1; count >= 1 && asked.spec.gpu_ids.empty(); count = next(count)) {
     JobSpec less = asked.spec;
     for (GpuRequest& gpus : less.gpus) gpus.count = std::min(gpus.count, count);
     if (!fits_anew(less)) continue;
@@ -331,8 +341,9 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
     if (!has) return;
     JobSpec other = asked.spec;
     change(other);
-    const bool other_counts = !asked.spec.gpu_ids.empty() && other.gpu_ids.empty();
-    if (other_counts ? fits_anew(other) : fits(other)) forecast.sooner.push_back(what + first);
+    const bool other_ids = other.gpu_ids != asked.spec.gpu_ids;  // which the line may speak of
+    if (other_ids ? is_short && fits_anew(other) : fits(other))
+      forecast.sooner.push_back(what + first);
   };
   const bool model =
       std::ranges::any_of(asked.spec.gpus, [](const GpuRequest& g) { return !g.model.empty(); });
@@ -369,6 +380,10 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
 StartForecast Forecast(const State& state, const Asked& asked, const Now& now) {
   StartForecast forecast;
   forecast.ahead = Ahead(state, asked, now);
+  if (asked.line == nullptr) {
+    forecast.basis = "what its script starts is not read yet";
+    return forecast;
+  }
   Simulate(state, asked, now, forecast);
   if (!forecast.start || *forecast.start > now.wall) AddChanges(state, asked, forecast);
   return forecast;
@@ -405,7 +420,8 @@ StartForecast ForecastStart(const State& state, const JobRecord& job, const Now&
     return forecast;
   }
   StartForecast forecast = Forecast(
-      state, {spec.spec, spec.context.files, LineOf(state, job.id), job.owner, job.id}, now);
+      state, {spec.spec, spec.context.files, state.lines.Find(state, job.id), job.owner, job.id},
+      now);
   const auto backoff = state.live.not_before.find(job.id);
   if (forecast.start && backoff != state.live.not_before.end() && backoff->second > now.boot) {
     forecast.start = std::max(*forecast.start, now.wall + (backoff->second - now.boot));
@@ -418,8 +434,8 @@ StartForecast ForecastStart(const State& state, const JobRecord& job, const Now&
 }
 
 StartForecast ForecastStart(const State& state, const event::PlanQuery& query,
-                            const LineReading& line, const Now& now) {
-  return Forecast(state, {query.spec, query.context.files, line, query.caller.user, std::nullopt},
+                            const Result<LineDemand>& line, const Now& now) {
+  return Forecast(state, {query.spec, query.context.files, &line, query.caller.user, std::nullopt},
                   now);
 }
 

@@ -34,9 +34,9 @@ struct StartForecast {
 // When a job that is queued may start.
 StartForecast ForecastStart(const State& state, const JobRecord& job, const Now& now);
 
-// When a job may start that would be submitted now. `line`: of its spec.
+// When a job may start that would be submitted now. `line`: what that of its spec asks for.
 StartForecast ForecastStart(const State& state, const event::PlanQuery& query,
-                            const LineReading& line, const Now& now);
+                            const Result<LineDemand>& line, const Now& now);
 
 // "in 1h10m (job 7 ends then by its ETA)", "not known: nothing says when job 7 ends".
 std::string InWords(const StartForecast& start, const Now& now);

@@ -7,10 +7,11 @@
 namespace launch::controller {
 
 bool IsReadAtOnce(const JobSpec& spec, const std::map<std::string, std::string>& files) {
-  constexpr std::size_t kMost = std::size_t{4} << 10;
+  constexpr std::size_t kMost = 1024;
   std::size_t bytes = spec.run.size();
-  for (const auto& [name, text] : files) bytes += text.size();
-  return bytes <= kMost;
+  for (const EnvEntry& entry : spec.env)
+    bytes += entry.name.size() + entry.value.value_or("").size();
+  return files.empty() && bytes <= kMost;
 }
 
 bool AsksForTheSame(const JobSpec& one, const JobSpec& other) {
@@ -20,18 +21,22 @@ bool AsksForTheSame(const JobSpec& one, const JobSpec& other) {
   return like_other == other;
 }
 
-const LineReading& LineMemo::Of(const State& state, JobId job) const {
-  if (const auto known = read_.find(job); known != read_.end()) return known->second;
-  LineReading line = OfNeighbour(state, job);
-  if (!line) {
-    const SpecRecord& spec = state.specs.at(job);
-    line = ReadLineOf(spec.spec, spec.context.files);
-  }
-  return read_.emplace(job, std::move(line)).first->second;
+const Result<LineDemand>* LineMemo::Find(const State& state, JobId job) const {
+  if (const auto known = read_.find(job); known != read_.end()) return &known->second;
+  if (const Result<LineDemand>* same = OfNeighbour(state, job))
+    return &read_.emplace(job, *same).first->second;
+  const SpecRecord& spec = state.specs.at(job);
+  return IsReadAtOnce(spec.spec, spec.context.files) ? &Read(state, job) : nullptr;
 }
 
-// The elements of an array have numbers in a row and are read in that order. Null: there is none.
-LineReading LineMemo::OfNeighbour(const State& state, JobId job) const {
+const Result<LineDemand>& LineMemo::Read(const State& state, JobId job) const {
+  const SpecRecord& spec = state.specs.at(job);
+  return read_.insert_or_assign(job, DemandIn(ReadLineOf(spec.spec, spec.context.files)))
+      .first->second;
+}
+
+// The elements of an array have numbers in a row and are looked at in that order.
+const Result<LineDemand>* LineMemo::OfNeighbour(const State& state, JobId job) const {
   const auto behind = read_.lower_bound(job);
   if (behind == read_.begin()) return nullptr;
   const auto& [before, line] = *std::prev(behind);
@@ -40,9 +45,14 @@ LineReading LineMemo::OfNeighbour(const State& state, JobId job) const {
   const bool same_array = own.spec.element && other.spec.element &&
                           own.spec.element->array == other.spec.element->array;
   if (!same_array || own.context.files != other.context.files) return nullptr;
-  return AsksForTheSame(own.spec, other.spec) ? line : nullptr;
+  return AsksForTheSame(own.spec, other.spec) ? &line : nullptr;
 }
 
-const LineReading& LineOf(const State& state, JobId job) { return state.lines.Of(state, job); }
+const Result<LineDemand>* LineReadings::Of(const State& state, JobId job) {
+  if (const Result<LineDemand>* known = state.lines.Find(state, job)) return known;
+  if (left_ == 0) return nullptr;
+  --left_;
+  return &state.lines.Read(state, job);
+}
 
 }  // namespace launch::controller

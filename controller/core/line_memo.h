@@ -1,5 +1,6 @@
-// What the lines of stored jobs say: a script of hundreds of lines takes milliseconds to read, and
-// the queue is looked at after each event.
+// What the lines of stored jobs ask for. To read one is to follow the scripts that it calls, as
+// bash would: some milliseconds for hundreds of lines, half a second for a hostile one. So the plan
+// worker reads it, where owners take turns, and what a place is looked for by is kept with the job.
 #pragma once
 
 #include <map>
@@ -13,9 +14,8 @@ namespace launch::controller {
 
 struct State;
 
-// Whether the line and the files that it may call are read in some milliseconds at most, however
-// hostile: so little that it may be done between two events. What is longer is read by the plan
-// worker, where owners take turns, and kept.
+// Whether the line is so short that it may be read between any two events: it calls no file, and
+// has with its environment 1 KiB at most, with which a hostile one takes a tenth of a second.
 bool IsReadAtOnce(const JobSpec& spec, const std::map<std::string, std::string>& files);
 
 // Whether the specs may be those of two elements of one array: they differ in what tells elements
@@ -23,22 +23,33 @@ bool IsReadAtOnce(const JobSpec& spec, const std::map<std::string, std::string>&
 bool AsksForTheSame(const JobSpec& one, const JobSpec& other);
 
 // Only remembers: an answer is the same whether it was read before or is read now. So it is filled
-// through a const State. Of one thread, as the State is.
+// through a const State. Of one thread, as the State is. Some hundred bytes a job.
 class LineMemo {
  public:
-  // The reading of the job's spec as stored. Elements of an array that ask for the same share one.
-  const LineReading& Of(const State& state, JobId job) const;
+  // Of the job's spec as stored: what is kept, what an element of the same array was told that asks
+  // for the same, or what is read at once. Null: somebody has to Read it.
+  const Result<LineDemand>* Find(const State& state, JobId job) const;
+  const Result<LineDemand>& Read(const State& state, JobId job) const;
 
-  void Keep(JobId job, LineReading line) { read_[job] = std::move(line); }
-  void Forget(JobId job) { read_.erase(job); }  // its spec changes, or it is done
+  void Keep(JobId job, Result<LineDemand> line) { read_.insert_or_assign(job, std::move(line)); }
+  void Forget(JobId job) { read_.erase(job); }  // its spec changes or goes
 
  private:
-  LineReading OfNeighbour(const State& state, JobId job) const;
+  const Result<LineDemand>* OfNeighbour(const State& state, JobId job) const;
 
-  mutable std::map<JobId, LineReading> read_;
+  mutable std::map<JobId, Result<LineDemand>> read_;
 };
 
-// state.lines.Of(state, job)
-const LineReading& LineOf(const State& state, JobId job);
+// Lives for one decision: bounds the long scripts that are read in it, as after a restart, when no
+// worker has told what they ask for.
+class LineReadings {
+ public:
+  // Null: enough were read. The job's turn comes in a moment, in another decision.
+  const Result<LineDemand>* Of(const State& state, JobId job);
+  bool were_enough() const { return left_ == 0; }
+
+ private:
+  int left_ = 8;
+};
 
 }  // namespace launch::controller

@@ -90,7 +90,7 @@ Error NeverFits(const Unplaced& unplaced) {
 }
 
 std::optional<WaitReason> WaitsForRepair(const State& state, const Unplaced& unplaced,
-                                         const JobSpec& spec, const LineReading& line,
+                                         const JobSpec& spec, const Result<LineDemand>& line,
                                          const UserName& owner,
                                          const std::vector<effect::NodeOffer>& offers) {
   if (unplaced.reason.code != "Resources") return std::nullopt;

@@ -26,7 +26,7 @@ Error NeverFits(const Unplaced& unplaced);
 // that runs, because GPUs that it needs are bad or quarantined. Says which and why; absent: it
 // waits for what others hold. `offers` are those of MakeOffers.
 std::optional<WaitReason> WaitsForRepair(const State& state, const Unplaced& unplaced,
-                                         const JobSpec& spec, const LineReading& line,
+                                         const JobSpec& spec, const Result<LineDemand>& line,
                                          const UserName& owner,
                                          const std::vector<effect::NodeOffer>& offers);
 

@@ -234,7 +234,8 @@ struct Live {
   std::map<Key, std::set<NodeId>> unknown;
   bool awaits_nodes = false;      // the store went back once: any of them may tell of such attempts
   std::map<Key, BootTime> ended;  // attempts whose plans are soon let go
-  bool look_again = false;        // a decision was undone: the next one draws all consequences anew
+  std::optional<BootTime> read_again;  // when scripts are read that nobody has read yet
+  bool look_again = false;  // a decision was undone: the next one draws all consequences anew
 };
 
 struct State {
@@ -269,7 +270,7 @@ struct State {
   // Decoded chunks of attempts that may still need them. Those of an attempt that ended a while ago
   // are in the store only, and its chunks are not in `plan_chunks` either.
   std::map<Key, std::shared_ptr<const StoredPlan>> plans;
-  LineMemo lines;  // of jobs that are not done; read through LineOf
+  LineMemo lines;
 
   Live live;
 };

@@ -18,10 +18,12 @@ class CallsOfUsers {
 
   // A place for one more call of the user; null: `most` of them wait.
   Place Take(const UserName& user) {
-    const MutexLock lock(waiting_->mutex);
-    int& count = waiting_->of[user];
-    if (count == most_) return nullptr;
-    ++count;
+    {
+      const MutexLock lock(waiting_->mutex);
+      int& count = waiting_->of[user];
+      if (count == most_) return nullptr;
+      ++count;
+    }
     return Place(waiting_.get(), [waiting = waiting_, user](const void*) {
       const MutexLock lock(waiting->mutex);
       if (--waiting->of[user] == 0) waiting->of.erase(user);

@@ -82,11 +82,12 @@ grpc::ServerUnaryReactor* AnswerPut(grpc::CallbackServerContext* context, Execut
   }
   auto* reactor = context->DefaultReactor();
   // The request lives until the reactor is finished.
-  executor.Post([&chunks, user, reactor, &request, place = std::move(place)] {
-    for (const std::string& bytes : request.chunks()) {
-      if (auto put = chunks.Put(user, bytes); !put) return reactor->Finish(ToStatus(put.error()));
-    }
-    reactor->Finish(grpc::Status::OK);
+  executor.Post([&chunks, user, reactor, &request, place = std::move(place)]() mutable {
+    Result<void> put;
+    for (int i = 0; put && i < request.chunks_size(); ++i)
+      put = chunks.Put(user, request.chunks(i));
+    place.reset();  // before the answer, behind which the next call may come at once
+    reactor->Finish(put ? grpc::Status::OK : ToStatus(put.error()));
   });
   return reactor;
 }

@@ -26,10 +26,23 @@ struct NamedText {
   std::string text;
 };
 
-struct LaunchLine {
+// What a line itself asks for; the job's own fields come first.
+struct LineDemand {
+  StartKind start = StartKind::kDirect;
+  ProcsWord procs = ProcsWord::kNone;
+  int procs_number = 0;
+  bool procs_sure = false;  // of a text that starts once per node: whatever the node is like
+  bool procs_of_all_nodes = false;  // accelerate's --num_processes without --num_machines
+  std::optional<int> nodes_min;
+  std::optional<int> nodes_max;
+  std::optional<int> visible_devices;  // CUDA_VISIBLE_DEVICES= in front, read as a count
+  std::string on_cpu;                  // "--cpu of the line": the line itself asks for the CPU
+  friend bool operator==(const LineDemand&, const LineDemand&) = default;
+};
+
+struct LaunchLine : LineDemand {
   // kTorchrun, kDeepspeed, kAccelerate: what was found; kNode: a text with one of them inside.
   LauncherKind launcher = LauncherKind::kProcess;
-  StartKind start = StartKind::kDirect;
   // Launchers that the text may call are ours first: they hold the call to the plan, or refuse it.
   bool wrappers = false;
   std::string shell;               // what bash -c of one rank, or of one node, executes
@@ -43,14 +56,6 @@ struct LaunchLine {
   std::string script;   // first word behind the interpreter, for texts; may be empty
   bool module = false;  // `script` is a module's name (-m), not a file
   std::string role = "default";
-  // What the line itself asks for; the job's own fields come first.
-  ProcsWord procs = ProcsWord::kNone;
-  int procs_number = 0;
-  bool procs_sure = false;  // of a text that starts once per node: whatever the node is like
-  bool procs_of_all_nodes = false;  // accelerate's --num_processes without --num_machines
-  std::optional<int> nodes_min;
-  std::optional<int> nodes_max;
-  std::optional<int> visible_devices;         // CUDA_VISIBLE_DEVICES= in front, read as a count
   std::optional<NamedDevices> named_devices;  // by flags of a program
   bool maps_devices = false;                  // those in front of its Python programs are places
   bool drives_all_gpus = false;               // one process of the node does
@@ -59,7 +64,6 @@ struct LaunchLine {
   std::optional<NamedText> deepspeed;  // the engine's file, of a text that starts once per node
   std::string hostfile_unread;         // of DeepSpeed, not at hand; empty: none, or it was read
   ShellPlace place;                    // where the command itself is started
-  std::string on_cpu;                  // "--cpu of the line": the line itself asks for the CPU
   std::optional<AccelerateSettings> accelerate;
   std::map<std::string, std::string> env;  // what the launcher would give its ranks, by name
   std::vector<std::string> read;           // one sentence each
@@ -92,6 +96,10 @@ struct LaunchLineOptions {
 // kInvalidArgument: not bash, or a flag the launcher would refuse. kUnimplemented: a launcher of a
 // later version; the message says what was seen, the hint what to write instead.
 Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions& options);
+
+// Whether the line, its environment or a file names a variable by which a job tells it how many
+// nodes or processes it has: with other numbers it may say something else.
+bool NamesCounts(const JobSpec& spec, const std::map<std::string, std::string>& files);
 
 // The job names the interpreter itself. In an image, what stands first on PATH is the image's.
 bool NamesPython(const JobSpec& spec);

@@ -39,7 +39,7 @@ std::string NoGpu(const std::vector<PlannerOffer>& offers) {
   return any ? "no node that takes jobs has a working GPU for it" : "no node has a GPU";
 }
 
-Result<void> TakeNodes(const JobSpec& spec, const LaunchLine& line, Demand& demand) {
+Result<void> TakeNodes(const JobSpec& spec, const LineDemand& line, Demand& demand) {
   demand.nodes_min = spec.nodes.min;
   demand.nodes_max = std::max(spec.nodes.min, spec.nodes.max);
   if (!line.nodes_min) return {};
@@ -64,7 +64,7 @@ Result<void> TakeNodes(const JobSpec& spec, const LaunchLine& line, Demand& dema
 }
 
 // accelerate's --num_processes is a total over the machines, of which the job has the number.
-Result<int> ProcessesOf(const LaunchLine& line, const Demand& demand) {
+Result<int> ProcessesOf(const LineDemand& line, const Demand& demand) {
   const bool total =
       line.procs_of_all_nodes && demand.nodes_min == demand.nodes_max && demand.nodes_max > 1;
   if (!total) return line.procs_number;
@@ -76,7 +76,7 @@ Result<int> ProcessesOf(const LaunchLine& line, const Demand& demand) {
 }
 
 // Ranks beyond the GPUs of a node would look for devices that are not there.
-Result<void> CheckRanksAndGpus(const JobSpec& spec, const LaunchLine& line, const Demand& demand) {
+Result<void> CheckRanksAndGpus(const JobSpec& spec, const LineDemand& line, const Demand& demand) {
   if (!spec.gpus_written || spec.procs_per_node || line.procs != ProcsWord::kNumber) return {};
   const bool certain = line.start == StartKind::kDirect || line.procs_sure;
   if (!certain || !demand.procs_per_node) return {};
@@ -90,7 +90,7 @@ Result<void> CheckRanksAndGpus(const JobSpec& spec, const LaunchLine& line, cons
   return {};
 }
 
-Result<void> TakeProcesses(const JobSpec& spec, const LaunchLine& line, Demand& demand) {
+Result<void> TakeProcesses(const JobSpec& spec, const LineDemand& line, Demand& demand) {
   demand.procs_per_node = spec.procs_per_node;
   if (spec.procs_per_node) {
     if (line.procs == ProcsWord::kNumber && line.procs_number != *spec.procs_per_node) {
@@ -109,7 +109,7 @@ Result<void> TakeProcesses(const JobSpec& spec, const LaunchLine& line, Demand& 
 }
 
 // GPUs per node that the words of the job outside `gpus:` ask for.
-std::optional<int> ImpliedCount(const JobSpec& spec, const LaunchLine& line) {
+std::optional<int> ImpliedCount(const JobSpec& spec, const LineDemand& line) {
   if (!spec.gpu_ids.empty()) return static_cast<int>(spec.gpu_ids.size());
   if (line.visible_devices) return line.visible_devices;
   if (spec.procs_per_node) return spec.procs_per_node;
@@ -117,7 +117,7 @@ std::optional<int> ImpliedCount(const JobSpec& spec, const LaunchLine& line) {
   return std::nullopt;
 }
 
-void MakeCpu(const JobSpec& spec, const LaunchLine& line, Demand& demand, std::string reason) {
+void MakeCpu(const JobSpec& spec, const LineDemand& line, Demand& demand, std::string reason) {
   demand.device = DeviceClass::kCpu;
   demand.device_reason = std::move(reason);
   demand.alternatives.clear();
@@ -157,7 +157,7 @@ std::string Describe(const GpuAlternative& alternative) {
   return text;
 }
 
-Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeFilter& filter,
+Result<Demand> DemandOf(const JobSpec& spec, const LineDemand& line, const NodeFilter& filter,
                         const std::vector<PlannerOffer>& offers) {
   Demand demand;
   LAUNCH_RETURN_IF_ERROR(TakeNodes(spec, line, demand));

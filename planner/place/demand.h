@@ -56,7 +56,7 @@ class NodeFilter {
 };
 
 // kInvalidArgument when fields of the job, or the job and its line, contradict each other.
-Result<Demand> DemandOf(const JobSpec& spec, const LaunchLine& line, const NodeFilter& filter,
+Result<Demand> DemandOf(const JobSpec& spec, const LineDemand& line, const NodeFilter& filter,
                         const std::vector<PlannerOffer>& offers);
 
 // Whether all GPUs of the node are bad. Such a node takes no job, not even one without GPUs: it

@@ -444,15 +444,15 @@ Unplaced Unreadable(const Error& error) {
 
 tl::expected<Placement, Unplaced> Place(const JobSpec& spec,
                                         const std::vector<PlannerOffer>& offers,
-                                        const LineReading& line) {
-  if (!*line) return tl::unexpected(Unreadable(line->error()));
+                                        const Result<LineDemand>& line) {
+  if (!line) return tl::unexpected(Unreadable(line.error()));
   auto filter = NodeFilter::Make(spec);
   if (!filter) return tl::unexpected(Unreadable(filter.error()));
   const bool runtimes = std::any_of(offers.begin(), offers.end(), [](const PlannerOffer& offer) {
     return !offer.inventory->container_runtimes.empty();
   });
   if (!runtimes) filter->AllowWithoutRuntime();
-  const auto demand = DemandOf(spec, **line, *filter, offers);
+  const auto demand = DemandOf(spec, *line, *filter, offers);
   if (!demand) return tl::unexpected(Unreadable(demand.error()));
   return Placer(spec, *demand, *filter, offers).Place();
 }

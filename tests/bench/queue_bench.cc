@@ -137,7 +137,7 @@ class Cluster {
       const effect::PlanWanted plan = std::move(wanted_.front());
       wanted_.pop_front();
       event::Planned planned{plan.ticket, CannedPlan(plan)};
-      planned.outcome.line = ReadLineOf(plan.spec, plan.context.files);
+      planned.outcome.line = DemandIn(ReadLineOf(plan.spec, plan.context.files));
       longest = std::max(longest, Post(planned));
     }
     return longest;
@@ -164,7 +164,8 @@ class Cluster {
     std::vector<double> took;
     for (int i = 0; i < 101; ++i) {
       const double began = CpuSeconds();
-      (void)Place(OneGpu(), ForPlanner(offers, UserName{"ana"}), ReadLineOf(OneGpu(), {}));
+      (void)Place(OneGpu(), ForPlanner(offers, UserName{"ana"}),
+                  DemandIn(ReadLineOf(OneGpu(), {})));
       took.push_back(CpuSeconds() - began);
     }
     std::ranges::nth_element(took, took.begin() + 50);
@@ -230,9 +231,9 @@ void Scripts(int nodes, int jobs) {
   JobSpec spec = OneGpu();
   spec.run = "bash train.sh";
   const double began = CpuSeconds();
-  const LineReading line = ReadLineOf(spec, {{"train.sh", Script(0)}});
+  const Result<LaunchLine> line = ReadLineOf(spec, {{"train.sh", Script(0)}});
   const double read = CpuSeconds() - began;
-  LAUNCH_CHECK(line->has_value(), "the script was not read");
+  LAUNCH_CHECK(line.has_value(), "the script was not read");
   const double submit = cluster.SubmitScripts(jobs);
   const double hold = cluster.Change(JobAction::kHold, {*cluster.state().queue.rbegin()});
   std::printf(

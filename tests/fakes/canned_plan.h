@@ -13,6 +13,7 @@ namespace launch::controller {
 
 inline PlanOutcome CannedPlan(const effect::PlanWanted& wanted) {
   PlanOutcome outcome;
+  outcome.line = DemandIn(ReadLineOf(wanted.spec, wanted.context.files));
   outcome.plan = Plan{};
   outcome.plan->strategy = Strategy::kDdp;
   outcome.plan->late = {"GLOO_SOCKET_IFNAME", "MASTER_ADDR"};

@@ -63,6 +63,15 @@ TEST(PlanWorker, SaysWhatNoNodeCouldEverRun) {
   EXPECT_TRUE(outcome.error->hint.starts_with("closest is cpu1")) << outcome.error->hint;
 }
 
+// Whatever else speaks against it: a forced submit passes over findings, not over these.
+TEST(PlanWorker, RefusesAnUnsoundJobBeforeItLooksAtTheNodes) {
+  auto wanted = Wanted("torchrun --nproc_per_node=4 t.py");
+  wanted.spec.image = "pytorch";
+  const auto outcome = MakeOutcome(wanted);
+  ASSERT_TRUE(outcome.error.has_value()) << "no node has a container runtime, which is a finding";
+  EXPECT_EQ(outcome.error->code, ErrorCode::kInvalidArgument);
+}
+
 TEST(PlanWorker, PlansNothingThatANodeWouldNotRead) {
   auto wanted = Wanted("echo hello");
   wanted.placed =

@@ -96,7 +96,7 @@ inline SubmitContext Context() {
 
 // Without files that the line calls.
 inline auto Place(const JobSpec& job, const std::vector<PlannerOffer>& offers) {
-  return launch::Place(job, offers, ReadLineOf(job, {}));
+  return launch::Place(job, offers, DemandIn(ReadLineOf(job, {})));
 }
 inline Result<void> CheckSpec(const JobSpec& job, const SubmitContext& context) {
   return launch::CheckSpec(job, context, ReadLineOf(job, context.files));

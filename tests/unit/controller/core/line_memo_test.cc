@@ -1,72 +1,131 @@
 #include "controller/core/line_memo.h"
 
+#include <algorithm>
+
 #include "tests/unit/controller/core/test_core.h"
 
 namespace launch::controller {
 namespace {
 
-// Four elements of an array that wait for a drained node.
+constexpr const char* kScript = "torchrun --nproc_per_node=1 t.py\n";
+
+JobSpec WithScript(const std::string& indices = "") {
+  JobSpec spec = GpuJob(1, 1);
+  spec.run = "bash train.sh";
+  if (!indices.empty()) spec.array = *ParseArray(indices);
+  return spec;
+}
+
+// A drained node, so that all jobs wait.
 struct Lines : testing::Test {
   Lines() {
     core.Attach("gpu1", 1);
-    core.Ignore();
-    JobSpec spec = GpuJob(1, 1);
-    spec.array = *ParseArray("0-3");
     core.Post(event::Drain{RequestId{9'000}, {UserName{"root"}, true}, NodeId{"gpu1"}});
     core.Ignore();
-    first = core.Answer<reply::Submitted>(core.Submit(spec))->first;
+    core.context.files["train.sh"] = kScript;
   }
-  const LineReading& Of(std::uint64_t element) const {
-    return LineOf(core.state, JobId{first.value + element});
+  JobId Submit(const JobSpec& spec) {
+    const JobId first = core.Answer<reply::Submitted>(core.Submit(spec))->first;
+    core.Ignore();
+    return first;
+  }
+  const Result<LineDemand>* Of(JobId job) const { return core.state.lines.Find(core.state, job); }
+  Result<reply::Changed> Update(JobId job, const JobChange& change) {
+    event::Change event{RequestId{9'001}, {UserName{"ana"}, false}, {job}, change};
+    event.change.action = JobAction::kUpdate;
+    core.Post(event);
+    return core.Answer<reply::Changed>(RequestId{9'001});
   }
   TestCore core;
-  JobId first;
 };
 
-TEST_F(Lines, AreReadOnceForAllElements) {
-  EXPECT_EQ(Of(0), Of(0));
-  EXPECT_EQ(Of(0), Of(1));
-  EXPECT_EQ(Of(0), Of(3));
-}
+JobId Next(JobId job) { return JobId{job.value + 1}; }
 
-TEST_F(Lines, OfAChangedElementAreReadAnew) {
-  const LineReading before = Of(2);
-  SpecRecord record = core.state.specs.at(JobId{first.value + 2});
-  record.spec.run = "torchrun --nproc_per_node=4 t.py";
-  Apply(core.state, Put{record});
-  EXPECT_NE(Of(2), before);
-  EXPECT_EQ(Of(1), before);
-  EXPECT_EQ(Of(3), Of(2 + 1)) << "and by those behind it, which ask for something else";
-  EXPECT_NE(Of(3), Of(2));
-}
-
-TEST_F(Lines, OfOneWithOtherFilesAreReadAnew) {
-  const LineReading before = Of(0);
-  SpecRecord record = core.state.specs.at(JobId{first.value + 1});
-  record.context.files["train.sh"] = "torchrun t.py";
-  Apply(core.state, Put{record});
-  EXPECT_NE(Of(1), before);
-}
-
-TEST_F(Lines, OfAJobThatEndedAreLetGo) {
-  const std::weak_ptr<const Result<LaunchLine>> line = Of(0);
-  for (std::uint64_t element = 0; element < 4; ++element) core.Cancel(JobId{first.value + element});
-  EXPECT_TRUE(line.expired());
-}
-
-TEST_F(Lines, AreThoseThatTheWorkerRead) {
-  core.answer_plans = false;
-  core.Submit(GpuJob(1, 1));
-  for (const Effect& effect : std::vector<Effect>(core.effects)) {
-    const auto* wanted = std::get_if<effect::PlanWanted>(&effect);
-    if (wanted == nullptr) continue;
-    auto planned = std::get<event::Planned>(core.Answered(*wanted));
-    planned.outcome.line = ReadLineOf(wanted->spec, wanted->context.files);
-    core.Post(planned);
-    EXPECT_EQ(LineOf(core.state, *core.state.queue.rbegin()), planned.outcome.line);
-    return;
+TEST_F(Lines, OfAllElementsAreThoseThatTheWorkerRead) {
+  const JobId first = Submit(WithScript("0-2"));
+  for (const JobId job : {first, Next(first), Next(Next(first))}) {
+    ASSERT_NE(Of(job), nullptr) << "a script is not read between events";
+    EXPECT_EQ((*Of(job))->procs_number, 1);
   }
-  FAIL() << "no plan was wanted";
+}
+
+TEST_F(Lines, OfAnElementAreThoseOfTheOneBeforeIt) {
+  const JobId first = Submit(WithScript("0-2"));
+  core.state.lines = {};
+  EXPECT_EQ(Of(first), nullptr);
+  core.state.lines.Read(core.state, first);
+  ASSERT_NE(Of(Next(first)), nullptr);
+  EXPECT_EQ(*Of(Next(first)), *Of(first));
+}
+
+TEST_F(Lines, OfAnotherSpecAreReadAnew) {
+  const JobId first = Submit(WithScript("0-2"));
+  SpecRecord changed = core.state.specs.at(Next(first));
+  changed.spec.run = "bash train.sh --more";
+  Apply(core.state, Put{changed});
+  EXPECT_EQ(Of(Next(first)), nullptr);
+  SpecRecord with_file = core.state.specs.at(Next(Next(first)));
+  with_file.context.files["train.sh"] = "torchrun --nproc_per_node=4 t.py\n";
+  Apply(core.state, Put{with_file});
+  EXPECT_EQ(Of(with_file.id), nullptr) << "not what the one before it has, whose files are others";
+  EXPECT_EQ(core.state.lines.Read(core.state, with_file.id)->procs_number, 4);
+}
+
+TEST_F(Lines, GoWithTheirJob) {
+  const JobId job = Submit(WithScript());
+  const SpecRecord spec = core.state.specs.at(job);
+  Apply(core.state, Delete{spec});
+  Apply(core.state, Put{spec});  // as of a submit that was undone, whose number is given again
+  EXPECT_EQ(Of(job), nullptr);
+}
+
+TEST_F(Lines, StayWhenSomethingElseIsUpdated) {
+  const JobId job = Submit(WithScript());
+  JobChange change;
+  change.priority = 60;
+  ASSERT_TRUE(Update(job, change));
+  EXPECT_NE(Of(job), nullptr);
+}
+
+TEST_F(Lines, StayForAnotherNumberOfNodesUnlessTheScriptLooksAtIt) {
+  const JobId blind = Submit(WithScript());
+  core.context.files["train.sh"] = "torchrun --nnodes=${NNODES:-1} --nproc_per_node=1 t.py\n";
+  const JobId sees = Submit(WithScript());
+  JobChange change;
+  change.nodes = NodeCount{2, 2, false};
+  EXPECT_TRUE(Update(blind, change)->results.at(0).error) << "no two nodes are known";
+  core.Attach("gpu2", 1);
+  core.Post(event::Drain{RequestId{9'000}, {UserName{"root"}, true}, NodeId{"gpu2"}});
+  core.Ignore();
+  ASSERT_TRUE(Update(blind, change));
+  EXPECT_NE(Of(blind), nullptr);
+  ASSERT_TRUE(Update(sees, change));
+  ASSERT_NE(Of(sees), nullptr) << "read in its turn, at the end of the same decision";
+  EXPECT_EQ((*Of(sees))->nodes_max, 2);
+}
+
+// As after a restart of the controller, which no worker has told what the scripts ask for.
+TEST_F(Lines, OfManyAreReadSomeInEachDecision) {
+  std::vector<JobId> jobs;
+  for (int i = 0; i < 20; ++i) {
+    JobSpec spec = WithScript();
+    spec.time_limit = Millis{60'000 + i};  // no two ask for the same
+    jobs.push_back(Submit(spec));
+  }
+  core.Restart();
+  core.Attach("gpu1", 1);
+  const auto read = [&] {
+    return std::ranges::count_if(jobs, [&](JobId job) { return Of(job) != nullptr; });
+  };
+  EXPECT_LT(read(), 20);
+  EXPECT_TRUE(std::ranges::any_of(
+      jobs, [&](JobId job) { return core.View(job).reason.code == "Planning"; }));
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(NextDeadline(core.state));
+    core.Pass(Millis{5});
+  }
+  EXPECT_EQ(read(), 20);
+  EXPECT_EQ(core.View(jobs.back()).reason.code, "ReqNodeNotAvail");
 }
 
 TEST(ALongScript, IsReadByTheWorkerAlone) {
@@ -75,15 +134,18 @@ TEST(ALongScript, IsReadByTheWorkerAlone) {
   core.Ignore();
   core.answer_plans = false;
   JobSpec spec = GpuJob(1, 1);
-  spec.run = "bash train.sh";
-  core.context.files["train.sh"] = "torchrun --nproc_per_node=2 --no-such-flag t.py\n";
-  EXPECT_FALSE(core.Answer<reply::Submitted>(core.Submit(spec)))
-      << "a short one is refused at once";
+  spec.run = "torchrun --nproc_per_node=4 t.py";
+  EXPECT_FALSE(core.Answer<reply::Submitted>(core.Submit(spec))) << "a line is refused at once";
   core.Ignore();
-  core.context.files["train.sh"] += std::string(5'000, '#');
+  spec.env.push_back({"A", std::string(2'000, 'x')});
   core.Submit(spec);
-  ASSERT_EQ(core.effects.size(), 1u);
-  EXPECT_TRUE(std::holds_alternative<effect::PlanWanted>(core.effects.front()));
+  spec.env.clear();
+  spec.run = "bash train.sh";
+  core.context.files["train.sh"] = "torchrun --nproc_per_node=4 t.py\n";
+  core.Submit(spec);
+  ASSERT_EQ(core.effects.size(), 2u);
+  for (const Effect& effect : core.effects)
+    EXPECT_TRUE(std::holds_alternative<effect::PlanWanted>(effect));
 }
 
 }  // namespace
