@@ -271,29 +271,47 @@ struct Explained {
   std::string_view hint;
 };
 constexpr std::string_view kQuoteIt = "put quotes around the value";
-Error Unreadable(const YAML::Exception& e, const std::string& file) {
-  const std::array<Explained, 11> explained = {{
+// What stands in front of the mark on its line.
+std::string_view BeforeMark(std::string_view text, const YAML::Mark& mark) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  std::size_t at = 0;
+  for (int line = 0; line < mark.line && at <= text.size(); ++line)
+    at = std::min(text.find('\n', at), text.size()) + 1;
+  if (at > text.size()) return {};
+  return text.substr(at, static_cast<std::size_t>(std::max(0, mark.column)));
+}
+
+Error Unreadable(const YAML::Exception& e, std::string_view text, const std::string& file) {
+  constexpr std::string_view kAsText =
+      "put quotes around the whole value, or write `|` behind the name and the value on the next "
+      "line, indented";
+  constexpr Explained kIndented = {"", "this line is indented unlike those around it",
+                                   "let the names of one map begin in the same column"};
+  const std::array<Explained, 12> explained = {{
       {YAML::ErrorMsg::MAP_VALUE, "`: ` stands within a value, and would begin another one",
-       "put quotes around the value, or write `|` behind the name and the value on the next line, "
-       "indented"},
-      {YAML::ErrorMsg::END_OF_SEQ_FLOW, "a list that begins with `[` is not closed",
+       kAsText},
+      {YAML::ErrorMsg::END_OF_SEQ_FLOW,
+       "a list that begins with `[` is not closed, or its items are not apart by commas",
        "close it with `]`; a value that only begins so needs quotes"},
-      {YAML::ErrorMsg::END_OF_MAP_FLOW, "a map that begins with `{` is not closed",
+      {YAML::ErrorMsg::END_OF_MAP_FLOW,
+       "a map that begins with `{` is not closed, or its values are not apart by commas",
        "close it with `}`; a value that only begins so needs quotes"},
-      {YAML::ErrorMsg::FLOW_END, "nothing is open that this would close", kQuoteIt},
+      {YAML::ErrorMsg::FLOW_END, "nothing is open that this would close",
+       "take it out, or put quotes around the value"},
       {YAML::ErrorMsg::BLOCK_ENTRY, "a list cannot begin here",
        "write each `- item` on a line of its own, below the name"},
+      {YAML::ErrorMsg::CHAR_IN_BLOCK, "a text begins on the line below its `|` or `>`",
+       "write it on the next line, indented"},
       {YAML::ErrorMsg::UNKNOWN_TOKEN, "no value begins so", kQuoteIt},
       {YAML::ErrorMsg::CHAR_IN_ANCHOR, "no value begins so", kQuoteIt},
       {YAML::ErrorMsg::CHAR_IN_ALIAS, "no value begins so", kQuoteIt},
       {YAML::ErrorMsg::ANCHOR_NOT_FOUND, "no value begins so", kQuoteIt},
       {YAML::ErrorMsg::ALIAS_NOT_FOUND, "no value begins so", kQuoteIt},
-      {YAML::ErrorMsg::END_OF_MAP, "this line is indented unlike those around it",
-       "let the names of one map begin in the same column"},
+      {YAML::ErrorMsg::END_OF_MAP, "text stands behind a value that ends before it", kAsText},
   }};
   int column = e.mark.column + 1;
-  const auto refuse = [&](std::string message, std::string hint) {
-    return Refuse(file, e.mark.line + 1, column, std::move(message), std::move(hint)).value();
+  const auto refuse = [&](std::string_view message, std::string_view hint) {
+    return Refuse(file, e.mark.line + 1, column, std::string(message), std::string(hint)).value();
   };
   // yaml-cpp writes the character, or the name of the anchor, behind the text.
   if (e.msg.starts_with(YAML::ErrorMsg::INVALID_ESCAPE)) {
@@ -302,10 +320,16 @@ Error Unreadable(const YAML::Exception& e, const std::string& file) {
                   "write `\\\\`, or single quotes");
   }
   if (e.msg.starts_with(YAML::ErrorMsg::UNKNOWN_ANCHOR))
-    return refuse("a value that begins with `*` stands for an anchor, and there is none",
-                  std::string(kQuoteIt));
+    return refuse("a value that begins with `*` stands for an anchor, and there is none", kQuoteIt);
+  const std::string_view before = BeforeMark(text, e.mark);
+  const std::size_t first = before.find_first_not_of(' ');
+  const bool begins_line = e.msg == YAML::ErrorMsg::END_OF_MAP && first == before.npos;
+  // "  gpus: 2" below "run: python t.py".
+  const bool is_name = e.msg == YAML::ErrorMsg::MAP_VALUE && e.mark.line > 0 &&
+                       first != before.npos && before.find(' ', first) == before.npos;
+  if (begins_line || is_name) return refuse(kIndented.says, kIndented.hint);
   for (const Explained& one : explained)
-    if (e.msg == one.parser_says) return refuse(std::string(one.says), std::string(one.hint));
+    if (e.msg == one.parser_says) return refuse(one.says, one.hint);
   return refuse("not valid YAML: " + e.msg, "");
 }
 
@@ -328,8 +352,9 @@ Result<YamlNode> ParseChecked(std::string_view text, const std::string& file) {
     if (auto error = unclosed()) return Unexpected(std::move(*error));
     if (e.msg == YAML::ErrorMsg::EOF_IN_SCALAR && !text.ends_with('\n'))
       return ParseChecked(std::string(text) + '\n', file);
-    if (auto usual = UsualMistake(text, e.mark.line, file)) return Unexpected(std::move(*usual));
-    return Unexpected(Unreadable(e, file));
+    if (!e.msg.starts_with(YAML::ErrorMsg::INVALID_ESCAPE))
+      if (auto usual = UsualMistake(text, e.mark.line, file)) return Unexpected(std::move(*usual));
+    return Unexpected(Unreadable(e, text, file));
   }
   if (auto error = unclosed()) return Unexpected(std::move(*error));
   return builder.Take();

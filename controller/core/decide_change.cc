@@ -138,24 +138,23 @@ Result<std::string> RequeueJob(Draft& draft, JobRecord job, const JobChange& cha
                      job.held_by == kByRestore ? "held until `launch release`" : "queued again");
 }
 
-// The spec with another number of nodes must still fit some node that we know. What its line asks
-// for then, where that is known: a long script that looks at the number is read when its turn
-// comes.
-Result<std::optional<Result<LineDemand>>> CheckFits(Draft& draft, const JobRecord& job,
-                                                    const SpecRecord& changed) {
-  std::optional<Result<LineDemand>> line;
-  if (IsReadAtOnce(changed.spec, changed.context.files)) {
-    const Result<LaunchLine> read = ReadLineOf(changed.spec, changed.context.files);
-    LAUNCH_RETURN_IF_ERROR(CheckSpec(changed.spec, changed.context, read));
-    line = DemandIn(read);
-  } else if (const auto* known = draft.state().lines.Find(draft.state(), job.id);
-             known != nullptr && !NamesCounts(changed.spec, changed.context.files)) {
-    line = *known;
+// The spec with another number of nodes must still be sound and fit some node that we know. What
+// its line asks for then.
+Result<Result<LineDemand>> CheckFits(Draft& draft, const JobRecord& job,
+                                     const SpecRecord& changed) {
+  if (const auto* same = draft.state().lines.OfElementBefore(draft.state(), changed)) return *same;
+  if (!IsReadAtOnce(changed.spec, changed.context.files) && !draft.readings().Take()) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "its script is read anew for another number of nodes, and enough were read",
+                "change the nodes of fewer jobs at once");
   }
+  const Result<LaunchLine> line = ReadLineOf(changed.spec, changed.context.files);
+  LAUNCH_RETURN_IF_ERROR(CheckSpec(changed.spec, changed.context, line));
+  Result<LineDemand> demand = DemandIn(line);
   const std::vector<effect::NodeOffer> offers = MakeOffers(draft.state());
-  if (!line || offers.empty()) return line;
-  const auto placed = Place(changed.spec, WhenEmpty(ForPlanner(offers, job.owner)), *line);
-  if (placed || !placed.error().never) return line;
+  if (offers.empty()) return demand;
+  const auto placed = Place(changed.spec, WhenEmpty(ForPlanner(offers, job.owner)), demand);
+  if (placed || !placed.error().never) return demand;
   return Fail(ErrorCode::kCannotFit,
               "no known node could ever run it then: " + placed.error().reason.evidence, "");
 }

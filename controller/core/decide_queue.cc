@@ -36,7 +36,7 @@ std::string Seconds(Millis time) { return fmt::format("{} s", (time.count() + 99
 WaitReason Planning() { return {"Planning", "placed; its plan is being made"}; }
 
 // The scripts of many jobs are read one after the other, some in each decision.
-WaitReason ReadFirst() { return {"Planning", "what its script starts is not read yet"}; }
+WaitReason ReadFirst() { return {"Priority", "what its script starts is not read yet"}; }
 
 // Ends the jobs that wait for what can never be. True: the queue is another one now.
 bool EndHopeless(Draft& draft, DependencyLooks& looks) {
@@ -71,8 +71,7 @@ class Histories {
   std::map<std::pair<UserName, WallTime>, std::vector<MeasuredRun>> known_;
 };
 
-std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories,
-                                         LineReadings& readings);
+std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories);
 
 // What the job waits for by its own fields; the wall clock is looked at again before long.
 std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
@@ -98,8 +97,7 @@ std::optional<WaitReason> WaitsByItself(Draft& draft, DependencyLooks& looks,
   return std::nullopt;
 }
 
-std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks, Histories& histories,
-                                LineReadings& readings) {
+std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks, Histories& histories) {
   std::vector<QueueEntry> entries;
   for (const JobId id : QueueOrder(draft.state())) {
     QueueEntry entry{id, std::nullopt};
@@ -114,7 +112,7 @@ std::vector<QueueEntry> Entries(Draft& draft, DependencyLooks& looks, Histories&
           WaitReason{"BeginTime", "starts in " + Seconds(backoff->second - draft.now()) +
                                       (job.keeps != 0 ? " where it ran" : "")};
     } else if (job.keeps != 0) {
-      entry.passed_over = RestartInPlace(draft, draft.state().jobs.at(id), histories, readings);
+      entry.passed_over = RestartInPlace(draft, draft.state().jobs.at(id), histories);
     }
     entries.push_back(std::move(entry));
   }
@@ -278,12 +276,11 @@ std::string WhyNotAgain(const State& state, const JobRecord& job, const Result<L
 }
 
 // Nobody else waits for that place, so it is in no queue.
-std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories,
-                                         LineReadings& readings) {
+std::optional<WaitReason> RestartInPlace(Draft& draft, const JobRecord& job, Histories& histories) {
   const std::string waits = LookAtPlace(draft.state(), job, draft.now()).waits;
   if (!waits.empty()) return WaitReason{"ReqNodeNotAvail", waits};
   if (HighestAttempt(job) >= kMaxAttempts) return std::nullopt;  // said in its turn
-  const Result<LineDemand>* line = readings.Of(draft.state(), job.id);
+  const Result<LineDemand>* line = draft.readings().Of(draft.state(), job.id);
   if (line == nullptr) return ReadFirst();
   std::vector<effect::NodeOffer> offers = MakeOffers(draft.state(), job.id);
   if (const std::string why = WhyNotAgain(draft.state(), job, *line, offers); !why.empty()) {
@@ -311,8 +308,7 @@ void SettleQueue(Draft& draft) {
   live.read_again.reset();
   if (draft.state().queue.empty()) return;
   Histories histories;
-  LineReadings readings;
-  const std::vector<QueueEntry> entries = Entries(draft, looks, histories, readings);
+  const std::vector<QueueEntry> entries = Entries(draft, looks, histories);
   std::size_t passed = 0;  // of the entries: before the one that is tried
   Refusals refusals(draft.state());
   KeptNodes kept;
@@ -345,7 +341,7 @@ void SettleQueue(Draft& draft) {
       LoseTie(draft, job);
       if (const WaitReason* same = refusals.Find(job)) return Waits{*same, false};
     }
-    const Result<LineDemand>* line = readings.Of(draft.state(), id);
+    const Result<LineDemand>* line = draft.readings().Of(draft.state(), id);
     if (line == nullptr) return Waits{ReadFirst(), true};
     std::vector<PlannerOffer> offered = ForPlanner(offers, job.owner);
     RefuseKept(kept, offered);
@@ -402,7 +398,14 @@ void SettleQueue(Draft& draft) {
     live.reasons[verdict.job] = verdict.waits ? std::move(*verdict.waits) : Planning();
   }
   live.queue_head = outcome.blocked_by;
-  if (readings.were_enough()) live.read_again = draft.now() + kReadAgain;
+  // Also of those that were not tried: forecasts and updates ask.
+  for (const QueueEntry& entry : entries) {
+    if (!draft.state().queue.contains(entry.job)) continue;  // it ended here
+    const SpecRecord& spec = draft.state().specs.at(entry.job);
+    if (IsReadAtOnce(spec.spec, spec.context.files)) continue;
+    if (draft.readings().Of(draft.state(), entry.job) == nullptr) break;
+  }
+  if (draft.readings().were_enough()) live.read_again = draft.now() + kReadAgain;
 }
 
 }  // namespace launch::controller

@@ -44,6 +44,7 @@ class Draft {
   // earlier, longer plan left behind.
   void EraseChunks(const Key& attempt, std::uint32_t first);
   void KeepPlan(const Key& key, StoredPlan plan);
+  LineReadings& readings() { return readings_; }
   void KeepLine(JobId job, Result<LineDemand> line);  // of its spec as stored now
 
   // One line of the audit trail; kinds are listed in docs/events.md.
@@ -73,6 +74,7 @@ class Draft {
   State& state_;
   const Now now_;
   Decision decision_;
+  LineReadings readings_;
   std::set<JobId> touched_;
   std::set<JobId> seen_;  // all that were ever touched
   bool queue_touched_ = false;

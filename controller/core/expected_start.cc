@@ -288,12 +288,12 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
   const auto fits = [&](const JobSpec& spec) {
     return cluster.Starts(spec, *asked.line, asked.owner, placed);
   };
-  // With other numbers the line may ask for something else.
+  // With other numbers the line may ask for something else; what a long script then asks for is
+  // seen when somebody tries.
   const bool is_short = IsReadAtOnce(asked.spec, asked.files);
-  const bool looks = !is_short && NamesCounts(asked.spec, asked.files);
   int tries = 0;
   const auto fits_anew = [&](const JobSpec& spec) {
-    if (!is_short) return !looks && fits(spec);
+    if (!is_short) return fits(spec);
     const Result<LineDemand> line = DemandIn(ReadLineOf(spec, asked.files));
     return cluster.Starts(spec, line, asked.owner, placed);
   };
@@ -342,8 +342,7 @@ void AddChanges(const State& state, const Asked& asked, StartForecast& forecast)
     JobSpec other = asked.spec;
     change(other);
     const bool other_ids = other.gpu_ids != asked.spec.gpu_ids;  // which the line may speak of
-    if (other_ids ? is_short && fits_anew(other) : fits(other))
-      forecast.sooner.push_back(what + first);
+    if (other_ids ? fits_anew(other) : fits(other)) forecast.sooner.push_back(what + first);
   };
   const bool model =
       std::ranges::any_of(asked.spec.gpus, [](const GpuRequest& g) { return !g.model.empty(); });

@@ -23,9 +23,9 @@ bool AsksForTheSame(const JobSpec& one, const JobSpec& other) {
 
 const Result<LineDemand>* LineMemo::Find(const State& state, JobId job) const {
   if (const auto known = read_.find(job); known != read_.end()) return &known->second;
-  if (const Result<LineDemand>* same = OfNeighbour(state, job))
-    return &read_.emplace(job, *same).first->second;
   const SpecRecord& spec = state.specs.at(job);
+  if (const Result<LineDemand>* same = OfElementBefore(state, spec))
+    return &read_.emplace(job, *same).first->second;
   return IsReadAtOnce(spec.spec, spec.context.files) ? &Read(state, job) : nullptr;
 }
 
@@ -36,22 +36,21 @@ const Result<LineDemand>& LineMemo::Read(const State& state, JobId job) const {
 }
 
 // The elements of an array have numbers in a row and are looked at in that order.
-const Result<LineDemand>* LineMemo::OfNeighbour(const State& state, JobId job) const {
-  const auto behind = read_.lower_bound(job);
+const Result<LineDemand>* LineMemo::OfElementBefore(const State& state,
+                                                    const SpecRecord& spec) const {
+  const auto behind = read_.lower_bound(spec.id);
   if (behind == read_.begin()) return nullptr;
   const auto& [before, line] = *std::prev(behind);
-  const SpecRecord& own = state.specs.at(job);
   const SpecRecord& other = state.specs.at(before);
-  const bool same_array = own.spec.element && other.spec.element &&
-                          own.spec.element->array == other.spec.element->array;
-  if (!same_array || own.context.files != other.context.files) return nullptr;
-  return AsksForTheSame(own.spec, other.spec) ? &line : nullptr;
+  const bool same_array = spec.spec.element && other.spec.element &&
+                          spec.spec.element->array == other.spec.element->array;
+  if (!same_array || spec.context.files != other.context.files) return nullptr;
+  return AsksForTheSame(spec.spec, other.spec) ? &line : nullptr;
 }
 
 const Result<LineDemand>* LineReadings::Of(const State& state, JobId job) {
   if (const Result<LineDemand>* known = state.lines.Find(state, job)) return known;
-  if (left_ == 0) return nullptr;
-  --left_;
+  if (!Take()) return nullptr;
   return &state.lines.Read(state, job);
 }
 

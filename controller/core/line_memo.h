@@ -12,6 +12,7 @@
 
 namespace launch::controller {
 
+struct SpecRecord;
 struct State;
 
 // Whether the line is so short that it may be read between any two events: it calls no file, and
@@ -31,12 +32,14 @@ class LineMemo {
   const Result<LineDemand>* Find(const State& state, JobId job) const;
   const Result<LineDemand>& Read(const State& state, JobId job) const;
 
+  // Of an element of the same array whose stored spec asks for the same as `spec` and which stands
+  // right before it among those that are known; null: there is none.
+  const Result<LineDemand>* OfElementBefore(const State& state, const SpecRecord& spec) const;
+
   void Keep(JobId job, Result<LineDemand> line) { read_.insert_or_assign(job, std::move(line)); }
   void Forget(JobId job) { read_.erase(job); }  // its spec changes or goes
 
  private:
-  const Result<LineDemand>* OfNeighbour(const State& state, JobId job) const;
-
   mutable std::map<JobId, Result<LineDemand>> read_;
 };
 
@@ -46,6 +49,8 @@ class LineReadings {
  public:
   // Null: enough were read. The job's turn comes in a moment, in another decision.
   const Result<LineDemand>* Of(const State& state, JobId job);
+  // Whether one more may be read, which is counted.
+  bool Take() { return left_ > 0 && left_-- > 0; }
   bool were_enough() const { return left_ == 0; }
 
  private:

@@ -286,6 +286,12 @@ ClusterRecord GoneOnFrom(ClusterRecord restored, const ClusterRecord& old) {
 
 namespace {
 
+// Not one that cannot be looked at, of which SQLite says why.
+bool IsAbsent(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 // The controller's directory in that of an embedded cluster, which may be meant; empty: there is
 // none beside the file.
 std::string OwnDirectory(const std::string& file) {
@@ -305,7 +311,7 @@ Error NoStore(const std::string& file) {
 }  // namespace
 
 Result<StoreFacts> CheckStore(const std::string& file) {
-  if (!IsThere(file)) return Unexpected(NoStore(file));
+  if (IsAbsent(file)) return Unexpected(NoStore(file));
   LAUNCH_ASSIGN_OR_RETURN(const Database db, sqlite::OpenDatabase(file, Access::kRead));
   LAUNCH_RETURN_IF_ERROR(CheckSchema(db.get(), file));
   LAUNCH_RETURN_IF_ERROR(Execute(db.get(), "BEGIN"));  // all of one moment
@@ -340,7 +346,7 @@ Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target
     return Fail(ErrorCode::kAlreadyExists, target + " is there already", "choose a new name");
   }
   const std::string file = dir + "/store.db";
-  if (!IsThere(file)) return Unexpected(NoStore(file));
+  if (IsAbsent(file)) return Unexpected(NoStore(file));
   const std::string draft = target + ".new";
   (void)::unlink(draft.c_str());
   const auto made = [&]() -> Result<StoreFacts> {
@@ -357,11 +363,12 @@ Result<StoreFacts> BackupStore(const std::string& dir, const std::string& target
 }
 
 Result<Restored> RestoreStore(const std::string& backup, const std::string& dir) {
-  if (!OwnDirectory(dir + "/store.db").empty()) return Unexpected(NoStore(dir + "/store.db"));
+  const std::string file = dir + "/store.db";
+  if (IsAbsent(file) && NewestAside(file).empty() && !OwnDirectory(file).empty())
+    return Unexpected(NoStore(file));
   LAUNCH_ASSIGN_OR_RETURN(const StateLock lock, StateLock::Take(dir));
   Restored restored;
   LAUNCH_ASSIGN_OR_RETURN(restored.facts, CheckBackup(backup));
-  const std::string file = dir + "/store.db";
   std::optional<OldStore> old;
   const std::string before = IsThere(file) ? file : NewestAside(file);
   if (!before.empty()) {

@@ -97,10 +97,6 @@ struct LaunchLineOptions {
 // later version; the message says what was seen, the hint what to write instead.
 Result<LaunchLine> ReadLaunchLine(std::string_view run, const LaunchLineOptions& options);
 
-// Whether the line, its environment or a file names a variable by which a job tells it how many
-// nodes or processes it has: with other numbers it may say something else.
-bool NamesCounts(const JobSpec& spec, const std::map<std::string, std::string>& files);
-
 // The job names the interpreter itself. In an image, what stands first on PATH is the image's.
 bool NamesPython(const JobSpec& spec);
 

@@ -29,19 +29,6 @@ std::string CountOf(const std::vector<GpuRequest>& gpus) {
 
 }  // namespace
 
-bool NamesCounts(const JobSpec& spec, const std::map<std::string, std::string>& files) {
-  const auto in = [](std::string_view text) {
-    const auto named = [&](std::string_view name) { return text.find(name) != text.npos; };
-    return std::ranges::any_of(kProcsNames, named) || std::ranges::any_of(kNodesNames, named);
-  };
-  const auto in_value = [&](const EnvEntry& entry) {
-    return in(entry.name) || in(entry.value.value_or(""));
-  };
-  const auto in_file = [&](const auto& file) { return in(file.second); };
-  return in(spec.run) || std::ranges::any_of(spec.env, in_value) ||
-         std::ranges::any_of(files, in_file);
-}
-
 bool NamesPython(const JobSpec& spec) { return !spec.python.empty() && spec.image.empty(); }
 
 LaunchLineOptions LineOptions(const JobSpec& spec,

@@ -87,21 +87,49 @@ TEST_F(Lines, StayWhenSomethingElseIsUpdated) {
   EXPECT_NE(Of(job), nullptr);
 }
 
-TEST_F(Lines, StayForAnotherNumberOfNodesUnlessTheScriptLooksAtIt) {
-  const JobId blind = Submit(WithScript());
-  core.context.files["train.sh"] = "torchrun --nnodes=${NNODES:-1} --nproc_per_node=1 t.py\n";
-  const JobId sees = Submit(WithScript());
+TEST_F(Lines, AreReadAnewForAnotherNumberOfNodes) {
+  core.context.files["train.sh"] =
+      "if [ \"$NODE_RANK\" = 0 ]; then torchrun --nproc_per_node=1 t.py; fi\n";
+  const JobId one = Submit(WithScript());
   JobChange change;
   change.nodes = NodeCount{2, 2, false};
-  EXPECT_TRUE(Update(blind, change)->results.at(0).error) << "no two nodes are known";
+  const auto refused = Update(one, change);
+  ASSERT_TRUE(refused && refused->results.at(0).error);
+  EXPECT_EQ(refused->results.at(0).error->code, ErrorCode::kInvalidArgument)
+      << "its launcher would start on one of them: " << refused->results.at(0).error->message;
+  core.context.files["train.sh"] = "torchrun --nnodes=${NNODES:-1} --nproc_per_node=1 t.py\n";
+  const JobId sees = Submit(WithScript());
+  EXPECT_EQ(Update(sees, change)->results.at(0).error->code, ErrorCode::kCannotFit) << "one node";
+  core.Attach("gpu2", 1);
+  core.Ignore();
+  ASSERT_FALSE(Update(sees, change)->results.at(0).error);
+  ASSERT_NE(Of(sees), nullptr);
+  EXPECT_EQ((*Of(sees))->nodes_max, 2);
+}
+
+TEST_F(Lines, OfFewAreReadForOneUpdate) {
   core.Attach("gpu2", 1);
   core.Post(event::Drain{RequestId{9'000}, {UserName{"root"}, true}, NodeId{"gpu2"}});
   core.Ignore();
-  ASSERT_TRUE(Update(blind, change));
-  EXPECT_NE(Of(blind), nullptr);
-  ASSERT_TRUE(Update(sees, change));
-  ASSERT_NE(Of(sees), nullptr) << "read in its turn, at the end of the same decision";
-  EXPECT_EQ((*Of(sees))->nodes_max, 2);
+  const JobId first = Submit(WithScript("0-19"));
+  event::Change event{RequestId{9'001}, {UserName{"ana"}, false}, {}, {}};
+  event.change.action = JobAction::kUpdate;
+  event.change.nodes = NodeCount{2, 2, false};
+  for (std::uint64_t i = 0; i < 20; ++i) event.jobs.push_back(JobId{first.value + i});
+  const auto failed = [&] {
+    core.Post(event);
+    const auto changed = core.Answer<reply::Changed>(RequestId{9'001});
+    return std::ranges::count_if(
+        changed->results, [](const reply::ChangeResult& one) { return one.error.has_value(); });
+  };
+  EXPECT_EQ(failed(), 0) << "elements of an array ask for the same";
+  event.jobs.clear();
+  for (int i = 0; i < 20; ++i) {
+    JobSpec spec = WithScript();
+    spec.time_limit = Millis{60'000 + i};
+    event.jobs.push_back(Submit(spec));
+  }
+  EXPECT_EQ(failed(), 12);
 }
 
 // As after a restart of the controller, which no worker has told what the scripts ask for.
@@ -118,14 +146,33 @@ TEST_F(Lines, OfManyAreReadSomeInEachDecision) {
     return std::ranges::count_if(jobs, [&](JobId job) { return Of(job) != nullptr; });
   };
   EXPECT_LT(read(), 20);
-  EXPECT_TRUE(std::ranges::any_of(
-      jobs, [&](JobId job) { return core.View(job).reason.code == "Planning"; }));
+  EXPECT_TRUE(std::ranges::any_of(jobs, [&](JobId job) {
+    return core.View(job).reason.evidence == "what its script starts is not read yet";
+  }));
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(NextDeadline(core.state));
     core.Pass(Millis{5});
   }
   EXPECT_EQ(read(), 20);
   EXPECT_EQ(core.View(jobs.back()).reason.code, "ReqNodeNotAvail");
+}
+
+TEST_F(Lines, OfThoseBehindTheHeadAreReadToo) {
+  core.Attach("gpu2", 1);
+  JobSpec head = GpuJob(1, 1);
+  head.exclude_nodes = {"gpu1"};
+  core.Run(core.Submitted(head));
+  Submit(head);  // waits for what the first one has
+  std::vector<JobId> jobs;
+  for (int i = 0; i < 12; ++i) {
+    JobSpec spec = WithScript();
+    spec.time_limit = Millis{60'000 + i};
+    jobs.push_back(Submit(spec));
+  }
+  core.Restart();
+  for (int i = 0; i < 3; ++i) core.Pass(Millis{5});
+  for (const JobId job : jobs) EXPECT_NE(Of(job), nullptr);
+  EXPECT_FALSE(core.state.live.read_again) << "nothing is left to read";
 }
 
 TEST(ALongScript, IsReadByTheWorkerAlone) {

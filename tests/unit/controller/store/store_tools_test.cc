@@ -68,6 +68,9 @@ TEST_F(StoreTools, TheDirectoryOfAnEmbeddedClusterIsNotThatOfItsController) {
   ASSERT_TRUE(BackupStore(dir(), backup()));
   EXPECT_EQ(RestoreStore(backup(), embedded.path()).error().hint, hint);
   EXPECT_FALSE(fs::exists(embedded.path() + "/store.db"));
+  ASSERT_TRUE(fs::create_directory(dir() + "/controller"));
+  WriteFile(dir() + "/controller/store.db", "");
+  EXPECT_TRUE(RestoreStore(backup(), dir())) << "it has a store of its own";
 }
 
 TEST_F(StoreTools, ABackupIsTheStoreOfOneMomentWhileItIsWritten) {
