@@ -20,7 +20,7 @@ for directory in $PATH; do
 done
 IFS=$old_ifs
 if [ -z "$real" ]; then
-  echo "launch: $name: not found on PATH $PATH" >&2
+  echo "launch: $name: command not found on this node, in PATH $PATH" >&2
   exit 127
 fi
 case $name in

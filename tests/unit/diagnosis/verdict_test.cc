@@ -133,6 +133,8 @@ TEST(Verdicts, CausesNameWhatTheMessageNames) {
            Case{"slurmstepd: error: execve(): torchrun: No such file or directory",
                 "no command torchrun", "module load"},
            Case{"job.sh: line 7: python3.8: command not found", "no command python3.8", "conda"},
+           Case{"launch: torchrun: command not found on this node, in PATH /usr/bin:/bin",
+                "no command torchrun", "conda"},
            Case{"slurmstepd: error: execve(): start.sh: Permission denied", "start.sh", "chmod +x"},
            Case{"huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for "
                 "url: https://huggingface.co/d/x",
