@@ -75,8 +75,9 @@ def test_nodes_of_a_waiting_job_are_changed(cluster):
     cluster.up("--nodes", "2")
     text = JOB + "nodes: 1\nprocs_per_node: 1\nrun: echo rank $RANK of $WORLD_SIZE\n"
     job = cluster.submit(cluster.write("a.yaml", text), "--hold")
-    said = cluster.launch("update", job, "partition=gpu", code=2).stderr
-    assert "unknown field `partition`" in said and "priority, time, begin and nodes" in said
+    for change, says in (("colour=red", "unknown field `colour`"), ("partition=gpu", "`partition` cannot be changed")):
+        said = cluster.launch("update", job, change, code=2).stderr
+        assert says in said and "priority, time, begin and nodes can be changed" in said, said
     cluster.launch("update", job, "nodes=2")
     cluster.launch("release", job)
     cluster.wait_for(job, "SUCCEEDED")
