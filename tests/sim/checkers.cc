@@ -177,14 +177,27 @@ void World::AttemptCommitted(const AttemptRecord& attempt) {
       const auto when = reinstalled.find(node);
       return when != reinstalled.end() && when->second >= made;
     });
-    // The part of one node is over, or never began and never will: given up after requeue_after, or
-    // by a store that went back and takes for running what its node has given back since.
+    // The part of one node is over: given up after requeue_after, or by a store that went back and
+    // takes for running what its node has given back since, or was being stopped: what is in D
+    // state then is given back with its GPU held.
+    const bool by_return = went_back_ && made <= *went_back_;
+    const bool was_stopped = by_return && stop_sent_.contains(attempt.key);
     const bool part_over =
-        (IsLeased(attempt.key.job) || (went_back_ && made <= *went_back_)) &&
-        std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
-                    [&](const NodeId& node) { return AliveOf(node, attempt.key).empty(); });
+        was_stopped || ((IsLeased(attempt.key.job) || by_return) &&
+                        std::ranges::any_of(attempt.nodes, [&](const NodeId& node) {
+                          return AliveOf(node, attempt.key).empty();
+                        }));
+    // Or it never began and never will: an agent that was out of reach for a minute lets go of what
+    // it had accepted, and the Go is lost with its stream.
+    const bool never_began = std::ranges::any_of(attempt.nodes, [&](const NodeId& node) {
+      const auto go = go_sent.find({attempt.key, node});
+      return go != go_sent.end() && now - go->second >= 60'000 &&
+             std::ranges::none_of(processes, [&](const Process& process) {
+               return process.key == attempt.key && process.node == node;
+             });
+    });
     if (attempt.stop_cause == StopCause::kNodeLost && !any_ended && !rebooted && !lost_state &&
-        !part_over && !excused) {
+        !part_over && !never_began && !excused) {
       Violation("C12 " + who +
                 " is stopped for a lost node, but no rank of it has ended: " + attempt.cause);
     }
