@@ -78,6 +78,7 @@ PlanOutcome MakeOutcome(const effect::PlanWanted& wanted) {
 
   // Behind what no force passes over.
   std::vector<const NodeInventory*> known;
+  known.reserve(wanted.offers.size());
   for (const effect::NodeOffer& offer : wanted.offers) known.push_back(offer.inventory.get());
   if (PreflightReport refused = JudgeSpec(wanted.spec, known); HasErrors(refused.findings)) {
     outcome.findings = std::move(refused.findings);

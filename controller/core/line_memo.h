@@ -50,7 +50,11 @@ class LineReadings {
   // Null: enough were read. The job's turn comes in a moment, in another decision.
   const Result<LineDemand>* Of(const State& state, JobId job);
   // Whether one more may be read, which is counted.
-  bool Take() { return left_ > 0 && left_-- > 0; }
+  bool Take() {
+    if (left_ == 0) return false;
+    --left_;
+    return true;
+  }
   bool were_enough() const { return left_ == 0; }
 
  private:
