@@ -2,7 +2,7 @@
 
 #include "cli/job_reader.h"
 #include "cli/named_files.h"
-#include "planner/line/launch_line.h"
+#include "planner/planner.h"
 
 namespace launch {
 namespace {
@@ -41,8 +41,7 @@ std::string Devices(const LaunchLine& line) {
 Result<std::string> JobFileFor(const std::vector<std::string>& words, const std::string& cwd) {
   LAUNCH_ASSIGN_OR_RETURN(const ReadJob job, ReadJobLine(words, {}, cwd));
   LAUNCH_ASSIGN_OR_RETURN(const auto files, ReadNamedFiles(job.spec));
-  LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line,
-                          ReadLaunchLine(job.spec.run, LineOptions(job.spec, files)));
+  LAUNCH_ASSIGN_OR_RETURN(const LaunchLine line, ReadLineOf(job.spec, files));
   std::string text = "# " + line.read[0] +
                      (line.start == StartKind::kPerNode ? ": started once per node"
                                                         : ": its ranks are started directly") +

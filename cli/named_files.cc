@@ -14,6 +14,7 @@
 #include "planner/line/shell_text.h"
 #include "planner/line/shell_values.h"
 #include "planner/line/written_counts.h"
+#include "planner/planner.h"
 
 namespace launch {
 namespace {
@@ -145,7 +146,7 @@ void AddPythonTexts(const JobSpec& spec, std::map<std::string, std::string>& fil
 // The Python script that the ranks run, by whose habits it is started; empty where the line names
 // none that is known here.
 std::string TrainingScriptOf(const JobSpec& spec, const std::map<std::string, std::string>& files) {
-  const auto line = ReadLaunchLine(spec.run, LineOptions(spec, files));
+  const auto line = ReadLineOf(spec, files);
   if (!line || !line->script.ends_with(".py")) return {};
   return line->place.NameOf(line->script);
 }

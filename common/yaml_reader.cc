@@ -205,14 +205,20 @@ class TreeBuilder final : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
+// The text from its line `line` on, counted from 0 as marks of yaml-cpp count.
+std::string_view FromLine(std::string_view text, int line) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  for (; line > 0 && !text.empty(); --line)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return text;
+}
+
 // yaml-cpp takes the end of the text behind a line break for the end of a quote: all lines after a
 // forgotten one would be part of its value.
 std::optional<Error> UnclosedQuote(std::string_view text, const YAML::Mark& opening,
                                    const std::string& file) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  std::size_t at = 0;
-  for (int line = 0; line < opening.line; ++line) at = text.find('\n', at) + 1;
-  at += static_cast<std::size_t>(opening.column);
+  text = FromLine(text, opening.line);
+  const auto at = static_cast<std::size_t>(opening.column);
   if (at >= text.size() || (text[at] != '"' && text[at] != '\'')) return std::nullopt;
   const char quote = text[at];
   for (std::size_t i = at + 1; i < text.size(); ++i) {
@@ -271,22 +277,11 @@ struct Explained {
   std::string_view hint;
 };
 constexpr std::string_view kQuoteIt = "put quotes around the value";
-// What stands in front of the mark on its line.
-std::string_view BeforeMark(std::string_view text, const YAML::Mark& mark) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  std::size_t at = 0;
-  for (int line = 0; line < mark.line && at <= text.size(); ++line)
-    at = std::min(text.find('\n', at), text.size()) + 1;
-  if (at > text.size()) return {};
-  return text.substr(at, static_cast<std::size_t>(std::max(0, mark.column)));
-}
 
 Error Unreadable(const YAML::Exception& e, std::string_view text, const std::string& file) {
   constexpr std::string_view kAsText =
       "put quotes around the whole value, or write `|` behind the name and the value on the next "
       "line, indented";
-  constexpr Explained kIndented = {"", "this line is indented unlike those around it",
-                                   "let the names of one map begin in the same column"};
   const std::array<Explained, 12> explained = {{
       {YAML::ErrorMsg::MAP_VALUE, "`: ` stands within a value, and would begin another one",
        kAsText},
@@ -321,13 +316,17 @@ Error Unreadable(const YAML::Exception& e, std::string_view text, const std::str
   }
   if (e.msg.starts_with(YAML::ErrorMsg::UNKNOWN_ANCHOR))
     return refuse("a value that begins with `*` stands for an anchor, and there is none", kQuoteIt);
-  const std::string_view before = BeforeMark(text, e.mark);
+  // What stands in front of the mark on its line.
+  const std::string_view before =
+      FromLine(text, e.mark.line).substr(0, static_cast<std::size_t>(std::max(0, e.mark.column)));
   const std::size_t first = before.find_first_not_of(' ');
   const bool begins_line = e.msg == YAML::ErrorMsg::END_OF_MAP && first == before.npos;
   // "  gpus: 2" below "run: python t.py".
   const bool is_name = e.msg == YAML::ErrorMsg::MAP_VALUE && e.mark.line > 0 &&
                        first != before.npos && before.find(' ', first) == before.npos;
-  if (begins_line || is_name) return refuse(kIndented.says, kIndented.hint);
+  if (begins_line || is_name)
+    return refuse("this line is indented unlike those around it",
+                  "let the names of one map begin in the same column");
   for (const Explained& one : explained)
     if (e.msg == one.parser_says) return refuse(one.says, one.hint);
   return refuse("not valid YAML: " + e.msg, "");

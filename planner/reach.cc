@@ -13,6 +13,7 @@
 #include "planner/line/script_habits.h"
 #include "planner/line/unset_variables.h"
 #include "planner/model/strategy.h"
+#include "planner/planner.h"
 #include "planner/start/environment.h"
 #include "planner/trainer/hf_flags.h"
 #include "planner/trainer/trainer_configs.h"
@@ -232,7 +233,7 @@ void Restrict(const UserChoices& said, PlanReach& reach) {
 }  // namespace
 
 PlanReach ReachOf(const JobSpec& spec, const SubmitContext& context, const Plan& plan) {
-  const auto line = ReadLaunchLine(spec.run, LineOptions(spec, context.files));
+  const auto line = ReadLineOf(spec, context.files);
   PlanReach reach;
   if (!line) {
     reach.batch = BatchReach::kFixed;
